@@ -1,0 +1,1 @@
+"""Benchmarks: each prints one JSON, and every time in it stands beside another from the same run."""

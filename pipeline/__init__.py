@@ -1,0 +1,20 @@
+"""threepass: the right labels on documents, from three reads of a corpus that does not fit in memory."""
+
+from pipeline.corpus.store import Corpus
+from pipeline.errors import InputError, StoreError, ThreepassError
+from pipeline.ingest.matrices import ingest_matrices
+from pipeline.ingest.synthetic import SHAPES, Planted, ingest_planted, ingest_shape
+from pipeline.ingest.xmc import ingest_xmc
+
+__all__ = [
+    "SHAPES",
+    "Corpus",
+    "InputError",
+    "Planted",
+    "StoreError",
+    "ThreepassError",
+    "ingest_matrices",
+    "ingest_planted",
+    "ingest_shape",
+    "ingest_xmc",
+]

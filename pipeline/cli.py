@@ -1,0 +1,209 @@
+"""The command `threepass`: one thin command for each stage.
+
+Results go to stdout, progress and errors to stderr. Exit codes: 0 done, 1 the input is wrong (one line says
+what, where and what to do), 2 the command line is wrong.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+import time
+import warnings
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+import typer.core
+from dask.utils import parse_bytes
+
+from pipeline.corpus.describe import describe, render
+from pipeline.corpus.store import Corpus
+from pipeline.errors import InputError, ThreepassError
+from pipeline.ingest.matrices import ingest_matrices
+from pipeline.ingest.sources import read_names
+from pipeline.ingest.spool import BLOCK_BYTES, IngestKeywords
+from pipeline.ingest.synthetic import SHAPES, ingest_shape
+from pipeline.ingest.xmc import ingest_xmc
+from pipeline.progress import ProgressDisplay
+
+
+class _Commands(typer.core.TyperGroup):
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            raise ThreepassError("Interrupted. Nothing was left behind.") from None
+
+
+app = typer.Typer(
+    cls=_Commands,
+    help="Put the right labels on documents: learn from corpora that do not fit in memory, in three reads.",
+    no_args_is_help=True,
+    add_completion=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+Json = Annotated[
+    Path | None,
+    typer.Option(
+        "--json", metavar="FILE", help="Also write the numbers as JSON; - for stdout, in place of the text."
+    ),
+]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace DEST once the new corpus is whole.")]
+Threads = Annotated[
+    int | None, typer.Option("--threads", min=1, help="Tasks at a time; all processors if absent.")
+]
+BlockSize = Annotated[
+    str, typer.Option("--block-size", metavar="SIZE", help="Size of a block once read, as in 64MB.")
+]
+Dest = Annotated[Path, typer.Argument(metavar="DEST", help="Where the corpus shall be, as in train.zarr.")]
+
+
+@app.command(
+    epilog="Examples: 'threepass ingest train.txt.gz train.zarr --label-names labels.txt', "
+    "'threepass ingest part-?.txt all.zarr --binary', 'threepass ingest X.npz Y.npz train.zarr'."
+)
+def ingest(
+    sources: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="SRC...",
+            help="XMC text ('N D L' header, then 'l1,l2 f1:v1 ...'), plain, gz, bz2, xz or zst; "
+            "files or patterns. Or X.npz and Y.npz.",
+        ),
+    ],
+    dest: Dest,
+    header: Annotated[
+        bool, typer.Option("--header/--no-header", help="--no-header: svmlight, several labels.")
+    ] = True,
+    binary: Annotated[bool, typer.Option("--binary", help="Keep that a word occurs, not how often.")] = False,
+    feature_names: Annotated[Path | None, typer.Option(help="File with one feature name a line.")] = None,
+    label_names: Annotated[Path | None, typer.Option(help="File with one label name a line.")] = None,
+    block_size: BlockSize = f"{BLOCK_BYTES // 1_000_000}MB",
+    threads: Threads = None,
+    overwrite: Overwrite = False,
+    quiet: Quiet = False,
+    json_file: Json = None,
+) -> None:
+    """Turn sparse text or matrices into a corpus on disk."""
+    started = time.monotonic()
+    with ProgressDisplay(quiet) as progress:
+        options = IngestKeywords(
+            binary=binary,
+            block_bytes=_bytes(block_size),
+            overwrite=overwrite,
+            n_threads=threads,
+            progress=progress,
+        )
+        if all(source.endswith(".npz") for source in sources):
+            if len(sources) > 2:
+                raise InputError(
+                    f"Matrices come as X.npz and Y.npz. Found {len(sources)} files. Give one or two."
+                )
+            corpus = ingest_matrices(
+                sources[0],
+                sources[1] if len(sources) == 2 else None,
+                dest,
+                feature_names=read_names(feature_names) if feature_names else None,
+                label_names=read_names(label_names) if label_names else None,
+                **options,
+            )
+        else:
+            corpus = ingest_xmc(
+                sources, dest, header=header, feature_names=feature_names, label_names=label_names, **options
+            )
+    _tell_new(corpus, dest, started, json_file)
+
+
+@app.command(epilog="Example: threepass synth amazoncat az.zarr --scale 0.1")
+def synth(
+    shape: Annotated[str, typer.Argument(metavar="SHAPE", help=f"One of: {', '.join(SHAPES)}.")],
+    dest: Dest,
+    scale: Annotated[float, typer.Option(help="Share of the documents to draw.")] = 1.0,
+    block_size: BlockSize = f"{BLOCK_BYTES // 1_000_000}MB",
+    threads: Threads = None,
+    overwrite: Overwrite = False,
+    quiet: Quiet = False,
+    json_file: Json = None,
+) -> None:
+    """Draw a corpus with the shape of one of the paper's data sets from a planted model."""
+    started = time.monotonic()
+    with ProgressDisplay(quiet) as progress:
+        corpus = ingest_shape(
+            shape,
+            dest,
+            scale=scale,
+            block_bytes=_bytes(block_size),
+            overwrite=overwrite,
+            n_threads=threads,
+            progress=progress,
+        )
+    _tell_new(corpus, dest, started, json_file)
+
+
+@app.command(epilog="Example: threepass info train.zarr")
+def info(
+    path: Annotated[str, typer.Argument(metavar="PATH", help="A corpus.")],
+    json_file: Json = None,
+) -> None:
+    """Describe a corpus: counts, sparsity, size, histograms, a sample document."""
+    description = describe(Corpus.open(path))
+    _tell(render(description), description, json_file)
+
+
+@app.command()
+def demo(quiet: Quiet = False) -> None:
+    """Draw a small planted corpus, put it on disk, and describe it. Needs no data and no network."""
+    with tempfile.TemporaryDirectory(prefix="threepass-demo-") as folder:
+        with ProgressDisplay(quiet) as progress:
+            corpus = ingest_shape("bibtex", Path(folder) / "demo.zarr", progress=progress)
+        print(render(describe(corpus)))
+    print(
+        "\nNext, with data of your own:\n  threepass ingest train.txt train.zarr\n  threepass info train.zarr"
+    )
+
+
+def _bytes(size: str) -> int:
+    try:
+        return int(parse_bytes(size))
+    except ValueError as error:
+        raise InputError(f"--block-size is not a size. Found '{size}'. Write it as in 64MB.") from error
+
+
+def _tell_new(corpus: Corpus, dest: Path, started: float, json_file: Path | None) -> None:
+    seconds = time.monotonic() - started
+    description = {**describe(corpus), "path": str(dest), "seconds": seconds}
+    text = (
+        f"{dest}: {corpus.n_docs:,} documents x {corpus.n_terms:,} terms, {corpus.n_labels:,} labels, "
+        f"{description['bytes_on_disk'] / 1e6:,.1f} MB on disk, in {seconds:.1f} s"
+    )
+    _tell(text, description, json_file)
+
+
+def _tell(text: str, numbers: dict[str, Any], json_file: Path | None) -> None:
+    """Print the text, and the numbers where they are wanted."""
+    if json_file == Path("-"):
+        print(json.dumps(numbers, indent=2))
+        return
+    print(text)
+    if json_file is not None:
+        try:
+            json_file.write_text(json.dumps(numbers, indent=2) + "\n")
+        except OSError as error:
+            raise InputError(
+                f"{json_file} could not be written: {error.strerror}. Check the path."
+            ) from error
+
+
+def main() -> None:
+    """Run the command line. Typer sees to usage errors (exit code 2); what users can mend exits with 1."""
+    warnings.showwarning = lambda message, *_, **__: print(f"threepass: warning: {message}", file=sys.stderr)
+    try:
+        app()
+    except ThreepassError as error:
+        print("threepass:", " ".join(str(error).split()), file=sys.stderr)
+        sys.exit(1)

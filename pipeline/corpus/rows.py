@@ -1,0 +1,107 @@
+"""`SparseRows`: the CSR triple that every kernel sees."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse
+import sparse
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class SparseRows:
+    """Some rows of a sparse matrix: column ids sorted and unique in each row, no stored zeros.
+
+    Parameters
+    ----------
+    indptr
+        (n_rows + 1,) int64; row i holds entries `indptr[i]` to `indptr[i + 1]`.
+    indices
+        (nnz,) int32 column ids.
+    values
+        (nnz,) positive values, or None when every stored value is 1.
+    n_columns
+        Width of the matrix.
+    """
+
+    indptr: Array
+    indices: Array
+    values: Array | None
+    n_columns: int
+
+    @property
+    def n_rows(self) -> int:
+        return len(self.indptr) - 1
+
+    @property
+    def nnz(self) -> int:
+        return len(self.indices)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.n_rows, self.n_columns
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes in memory."""
+        values = 0 if self.values is None else self.values.nbytes
+        return int(self.indptr.nbytes + self.indices.nbytes + values)
+
+    def take(self, rows: Array) -> SparseRows:
+        """The given rows, in the given order."""
+        lengths = np.diff(self.indptr)[rows]
+        indptr = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+        # entry j of the result lies at (start of its row in self) + (its place within the row)
+        entries = np.arange(indptr[-1]) + np.repeat(self.indptr[:-1][rows] - indptr[:-1], lengths)
+        values = None if self.values is None else self.values[entries]
+        return SparseRows(indptr, self.indices[entries], values, self.n_columns)
+
+    def slice(self, start: int, stop: int) -> SparseRows:
+        """Rows `start` to `stop`, sharing memory with these but for the `indptr`."""
+        first, last = self.indptr[start], self.indptr[stop]
+        values = None if self.values is None else self.values[first:last]
+        return SparseRows(
+            self.indptr[start : stop + 1] - first, self.indices[first:last], values, self.n_columns
+        )
+
+    def values_as(self, dtype: npt.DTypeLike) -> Array:
+        """The values, ones spelled out, as `dtype`; no copy when they are of it already."""
+        if self.values is None:
+            return np.ones(self.nnz, dtype)
+        return self.values.astype(dtype, copy=False)
+
+    def to_scipy(self, dtype: npt.DTypeLike = np.float32) -> scipy.sparse.csr_array:
+        """A scipy CSR array on the same `indices`."""
+        # scipy wants one type for both index arrays; the short one is the one to copy.
+        indptr = self.indptr.astype(np.int32) if self.nnz < 2**31 else self.indptr
+        triple = (self.values_as(dtype), self.indices, indptr)
+        matrix = scipy.sparse.csr_array(triple, shape=self.shape)
+        matrix.has_canonical_format = True
+        return matrix
+
+    def to_gcxs(self, dtype: npt.DTypeLike = np.float32) -> sparse.GCXS:
+        """A pydata/sparse array on the same `indices` and `indptr`."""
+        triple = (self.values_as(dtype), self.indices, self.indptr)
+        return sparse.GCXS(triple, shape=self.shape, compressed_axes=(0,))
+
+    @staticmethod
+    def concatenate(parts: Sequence[SparseRows]) -> SparseRows:
+        """All rows of all parts, in order; the parts must be of one width."""
+        if len(parts) == 1:
+            return parts[0]
+        offsets = np.concatenate([[0], np.cumsum([part.nnz for part in parts])])
+        indptr = np.concatenate(
+            [np.zeros(1, np.int64), *(part.indptr[1:] + at for part, at in zip(parts, offsets, strict=False))]
+        )
+        indices = np.concatenate([part.indices for part in parts])
+        values = None
+        if any(part.values is not None for part in parts):
+            widest = np.result_type(*(part.values.dtype for part in parts if part.values is not None))
+            values = np.concatenate([part.values_as(widest) for part in parts])
+        return SparseRows(indptr, indices, values, parts[0].n_columns)

@@ -1,0 +1,264 @@
+"""`Corpus`: a corpus on disk, read block by block."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property, partial
+
+import dask
+import dask.array as da
+import numpy as np
+import scipy.sparse
+import sparse
+import zarr
+
+from pipeline import _dask_compat  # noqa: F401  (registers sizes and tokens of sparse blocks)
+from pipeline.corpus import format as fmt
+from pipeline.corpus.rows import Array, SparseRows
+from pipeline.corpus.split import in_test
+from pipeline.errors import InputError
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A run of consecutive documents: words X and labels Y of the same rows."""
+
+    number: int
+    first_row: int
+    X: SparseRows
+    Y: SparseRows
+
+
+class Corpus:
+    """Documents and their labels, held on disk in blocks; nothing is read before it is asked for.
+
+    Columns of X are terms ranked by document frequency; `term_ids` tells the ids they had in the source.
+    `split` and `head` give views: the same files, fewer rows.
+
+    Examples
+    --------
+    >>> import tempfile, scipy.sparse
+    >>> from pipeline import Corpus, ingest_matrices
+    >>> X = scipy.sparse.csr_array([[1, 0, 2], [0, 0, 3], [1, 1, 1]])
+    >>> Y = scipy.sparse.csr_array([[1, 0], [0, 1], [1, 1]])
+    >>> corpus = ingest_matrices(X, Y, tempfile.mkdtemp() + "/tiny.zarr")
+    >>> corpus
+    <Corpus: 3 documents x 3 terms, 2 labels, 1 block>
+    >>> corpus.term_ids.tolist(), corpus.term_counts.tolist()
+    ([2, 0, 1], [3, 2, 1])
+    """
+
+    def __init__(self, root: zarr.Group, info: fmt.CorpusInfo, rows: Array | None = None) -> None:
+        self._root = root
+        self._info = info
+        self._rows = rows  # numbers of the documents in view, increasing; None: all of them
+        starts = np.concatenate([[0], np.cumsum([block.n_docs for block in info.blocks])]).astype(np.int64)
+        # bounds[b]:bounds[b + 1] are the rows of this view that lie in block b
+        self._starts = starts
+        self._bounds = starts if rows is None else np.searchsorted(rows, starts)
+
+    @classmethod
+    def open(cls, location: fmt.Location) -> Corpus:
+        """Open a corpus by path, fsspec URL or zarr store; validates the store's own description.
+
+        Raises
+        ------
+        StoreError
+            There is no whole corpus of a known version.
+        """
+        return cls(*fmt.open_root(location))
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Shape of X: documents and terms."""
+        return self.n_docs, self.n_terms
+
+    @property
+    def n_docs(self) -> int:
+        return int(self._bounds[-1])
+
+    @property
+    def n_terms(self) -> int:
+        return self._info.n_terms
+
+    @property
+    def n_labels(self) -> int:
+        return self._info.n_labels
+
+    @property
+    def n_blocks(self) -> int:
+        return len(self._info.blocks)
+
+    @property
+    def block_rows(self) -> Array:
+        """(n_blocks,) int64: documents of this corpus in each block; some may be 0 in a view."""
+        return np.diff(self._bounds)
+
+    @property
+    def is_binary(self) -> bool:
+        """Whether every stored value is 1."""
+        return self._info.values == "ones"
+
+    @property
+    def dtype(self) -> np.dtype[np.floating]:
+        """Type of X's values once read: float32, or float64 where float32 would not be exact."""
+        return np.dtype(np.float64 if self._info.values in ("uint32", "float64") else np.float32)
+
+    @property
+    def root(self) -> zarr.Group:
+        """The zarr group that holds everything."""
+        return self._root
+
+    @property
+    def info(self) -> fmt.CorpusInfo:
+        """What the store says of itself, whatever rows are in view."""
+        return self._info
+
+    @cached_property
+    def doc_ids(self) -> Array:
+        """(n_docs,) int64: the number that each document of this view has in the whole corpus."""
+        return np.arange(self.n_docs) if self._rows is None else self._rows
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A name for exactly this content, these blocks and these rows."""
+        if self._rows is None:
+            return self._info.fingerprint
+        digest = hashlib.sha256(self._info.fingerprint.encode() + self._rows.tobytes())
+        return digest.hexdigest()[:32]
+
+    @cached_property
+    def term_ids(self) -> Array:
+        """(n_terms,) int32: the id that each column of X had in the source."""
+        return fmt.read_array(self._root, "term_ids")
+
+    @cached_property
+    def terms(self) -> list[str]:
+        """Name of each column of X; the source id as text where no names were given."""
+        return fmt.read_names(self._root, "terms") or [str(i) for i in self.term_ids.tolist()]
+
+    @cached_property
+    def labels(self) -> list[str]:
+        """Name of each column of Y; its number as text where no names were given."""
+        return fmt.read_names(self._root, "labels") or [str(i) for i in range(self.n_labels)]
+
+    @property
+    def term_counts(self) -> Array:
+        """(n_terms,) int64: in how many documents each term occurs. A view reads its blocks once for it."""
+        return self._counts[0]
+
+    @property
+    def label_counts(self) -> Array:
+        """(n_labels,) int64: on how many documents each label is. A view reads its blocks once for it."""
+        return self._counts[1]
+
+    @cached_property
+    def _counts(self) -> tuple[Array, Array]:
+        if self._rows is None:
+            return fmt.read_array(self._root, "term_counts"), fmt.read_array(self._root, "label_counts")
+        terms, labels = np.zeros(self.n_terms, np.int64), np.zeros(self.n_labels, np.int64)
+        for block in self.blocks():
+            terms += np.bincount(block.X.indices, minlength=self.n_terms)
+            labels += np.bincount(block.Y.indices, minlength=self.n_labels)
+        return terms, labels
+
+    def blocks(self) -> Iterator[Block]:
+        """Every block in turn, empty ones included."""
+        return (self.block(number) for number in range(self.n_blocks))
+
+    def block(self, number: int) -> Block:
+        """Read one block from disk."""
+        X, Y = self.block_side("X", number), self.block_side("Y", number)
+        return Block(number, int(self._bounds[number]), X, Y)
+
+    def block_side(self, side: fmt.Side, number: int) -> SparseRows:
+        """Read the words or the labels of one block from disk."""
+        return _read_view(self._root, self._info, side, number, self._local_rows(number))
+
+    def _local_rows(self, number: int) -> Array | None:
+        """Which rows of the stored block are in view; None for all."""
+        if self._rows is None:
+            return None
+        in_block = slice(self._bounds[number], self._bounds[number + 1])
+        local: Array = self._rows[in_block] - self._starts[number]
+        return local
+
+    @property
+    def X(self) -> da.Array:
+        """(n_docs, n_terms) Dask array of `sparse.GCXS` blocks, one for each block on disk."""
+        return self._dask("X", self.n_terms, self.dtype)
+
+    @property
+    def Y(self) -> da.Array:
+        """(n_docs, n_labels) Dask array of `sparse.GCXS` blocks of ones, one for each block on disk."""
+        return self._dask("Y", self.n_labels, np.dtype(np.float32))
+
+    def _dask(self, side: fmt.Side, n_columns: int, dtype: np.dtype[np.floating]) -> da.Array:
+        # The same content has the same keys on purpose: Dask may then share it.
+        name = f"corpus-{side}-{self.fingerprint}"
+        meta = sparse.GCXS(scipy.sparse.csr_array((0, 0), dtype=dtype))
+        blocks = []
+        for number, n_rows in enumerate(self.block_rows.tolist()):
+            read = partial(_read_gcxs, self._root, self._info, side, number, self._local_rows(number), dtype)
+            value = dask.delayed(read)(dask_key_name=f"read-{name}-{number}")
+            shape = (n_rows, n_columns)
+            blocks.append(da.from_delayed(value, shape, dtype, meta=meta, name=f"{name}-{number}"))
+        return da.concatenate(blocks)
+
+    def to_scipy(self) -> tuple[scipy.sparse.csr_array, scipy.sparse.csr_array]:
+        """X and Y whole in memory; for corpora that fit."""
+        blocks = list(self.blocks())
+        if not blocks:
+            raise InputError("The corpus has no blocks. Nothing was ingested into it. Ingest it again.")
+        X = SparseRows.concatenate([block.X for block in blocks]).to_scipy(self.dtype)
+        return X, SparseRows.concatenate([block.Y for block in blocks]).to_scipy()
+
+    def head(self, n: int) -> Corpus:
+        """A view of the first `n` documents."""
+        if n < 0:
+            raise InputError(f"head needs a number of documents. Found {n}. Pass 0 or more.")
+        return Corpus(self._root, self._info, self.doc_ids[:n])
+
+    def split(self, test: float = 0.2, seed: int = 0) -> tuple[Corpus, Corpus]:
+        """Views of the training and of the test documents, chosen by hash of the document's number.
+
+        Parameters
+        ----------
+        test
+            Expected share of test documents, 0 to 1.
+        seed
+            Another seed gives another split.
+        """
+        if not 0 <= test <= 1:
+            raise InputError(f"test is the share of test documents. Found {test}. Pass a number from 0 to 1.")
+        mask = in_test(self.doc_ids, test, seed)
+        train, held_out = self.doc_ids[~mask], self.doc_ids[mask]
+        return Corpus(self._root, self._info, train), Corpus(self._root, self._info, held_out)
+
+    def __repr__(self) -> str:
+        view = "" if self._rows is None else f" (a view of {self._info.n_docs:,})"
+        blocks = "1 block" if self.n_blocks == 1 else f"{self.n_blocks:,} blocks"
+        return (
+            f"<Corpus: {self.n_docs:,} documents{view} x {self.n_terms:,} terms, "
+            f"{self.n_labels:,} labels, {blocks}>"
+        )
+
+
+def _read_view(
+    root: zarr.Group, info: fmt.CorpusInfo, side: fmt.Side, number: int, rows: Array | None
+) -> SparseRows:
+    whole = fmt.read_rows(root, info, side, number)
+    return whole if rows is None else whole.take(rows)
+
+
+def _read_gcxs(
+    root: zarr.Group,
+    info: fmt.CorpusInfo,
+    side: fmt.Side,
+    number: int,
+    rows: Array | None,
+    dtype: np.dtype[np.floating],
+) -> sparse.GCXS:
+    return _read_view(root, info, side, number, rows).to_gcxs(dtype)

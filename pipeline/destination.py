@@ -1,0 +1,135 @@
+"""Whole or nothing: a directory appears under its final name only once it is complete.
+
+Work happens in `DEST.partial`, beside the destination and on the same disk, and is renamed at the end.
+An advisory lock inside it tells a writer that is still alive from one that was killed.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from pipeline.errors import StoreError
+
+
+def partial_path(dest: Path) -> Path:
+    """Where the unfinished `dest` lives."""
+    return dest.with_name(dest.name + ".partial")
+
+
+@contextmanager
+def new_directory(dest: Path, *, overwrite: bool, is_ours: Callable[[Path], bool]) -> Iterator[Path]:
+    """Yield an empty directory that becomes `dest` when the block ends without an exception.
+
+    Parameters
+    ----------
+    dest
+        The final name.
+    overwrite
+        Replace what stands at `dest`, once the new directory is whole.
+    is_ours
+        Tells whether what stands at `dest` is something this package wrote; anything else is never replaced.
+
+    Raises
+    ------
+    StoreError
+        `dest` exists and may not be replaced, another process is writing it, or the disk refuses.
+    """
+    _refuse_existing(dest, overwrite, is_ours)
+    partial = partial_path(dest)
+    try:
+        partial.mkdir(mode=0o700, exist_ok=True)
+        lock = os.open(partial / ".lock", os.O_CREAT | os.O_RDWR, 0o600)
+    except OSError as error:
+        raise _disk_error(dest, error) from error
+    try:
+        if not _locked(lock, partial / ".lock"):
+            raise StoreError(
+                f"{dest} is being written by another process. Its unfinished files are in {partial}. "
+                "Wait for it to end, or choose another name."
+            )
+        try:
+            _empty(partial)
+            yield partial
+            _publish(partial, dest, overwrite, is_ours)
+        except BaseException as error:
+            shutil.rmtree(partial, ignore_errors=True)
+            if isinstance(error, OSError):
+                raise _disk_error(dest, error) from error
+            raise
+    finally:
+        os.close(lock)
+
+
+def _locked(lock: int, path: Path) -> bool:
+    """Take the lock, and see that `path` is still the file we locked: its writer may just have published."""
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return path.stat().st_ino == os.fstat(lock).st_ino
+    except OSError:
+        return False
+
+
+def _refuse_existing(dest: Path, overwrite: bool, is_ours: Callable[[Path], bool]) -> None:
+    if not os.path.lexists(dest):
+        return
+    if not overwrite:
+        raise StoreError(f"{dest} exists already. Choose another name, or pass overwrite (--overwrite).")
+    if not is_ours(dest):
+        raise StoreError(
+            f"{dest} exists and was not written by threepass, so it is not replaced. "
+            "Choose another name, or remove it yourself."
+        )
+
+
+def _empty(partial: Path) -> None:
+    """Throw away what a killed run left behind; the lock we hold stays."""
+    for entry in partial.iterdir():
+        if entry.name == ".lock":
+            continue
+        if entry.is_dir() and not entry.is_symlink():
+            shutil.rmtree(entry)
+        else:
+            entry.unlink()
+
+
+def _publish(partial: Path, dest: Path, overwrite: bool, is_ours: Callable[[Path], bool]) -> None:
+    _refuse_existing(dest, overwrite, is_ours)  # it may have appeared while we worked
+    (partial / ".lock").unlink()
+    partial.chmod(0o777 & ~_umask())
+    if not os.path.lexists(dest):
+        partial.rename(dest)
+        return
+    old = dest.with_name(dest.name + ".old")
+    shutil.rmtree(old, ignore_errors=True)
+    dest.rename(old)
+    partial.rename(dest)
+    shutil.rmtree(old)
+
+
+def _umask() -> int:
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask
+
+
+def _disk_error(dest: Path, error: OSError) -> StoreError:
+    short_write = error.errno is None  # numpy's way to say that the disk took only part of an array
+    if short_write or error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        free = shutil.disk_usage(dest.parent).free
+        why = os.strerror(errno.ENOSPC) if short_write else error.strerror
+        return StoreError(
+            f"{dest} could not be written: {why}. {free / 1e9:.2f} GB are free beside it. "
+            "Free some space, or choose another disk. Nothing was left behind."
+        )
+    if error.errno == errno.ENOENT and not dest.parent.is_dir():
+        return StoreError(f"{dest} could not be written: there is no directory {dest.parent}. Make it first.")
+    return StoreError(
+        f"{dest} could not be written: {error.strerror or error}"
+        f"{f' ({error.filename})' if error.filename else ''}. Check the path and its permissions."
+    )

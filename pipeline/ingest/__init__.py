@@ -1,0 +1,1 @@
+"""How a corpus gets on disk."""

@@ -1,0 +1,206 @@
+"""Ingest of matrices: scipy and pydata/sparse matrices, `.npz` files, Dask arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, Unpack
+
+import dask
+import dask.array as da
+import numpy as np
+import scipy.sparse
+import sparse
+
+from pipeline.corpus.format import MAX_COLUMNS
+from pipeline.corpus.rows import SparseRows
+from pipeline.corpus.store import Corpus
+from pipeline.errors import InputError
+from pipeline.ingest.spool import (
+    PIECE_BYTES,
+    IngestKeywords,
+    IngestOptions,
+    Names,
+    PieceWriter,
+    Shape,
+    Source,
+    Spool,
+    build_corpus,
+)
+from pipeline.tasks import compute_all, map_tasks
+
+Matrix = Any
+"""Whatever `ingest_matrices` takes for X and Y."""
+
+
+def ingest_matrices(
+    X: Matrix,
+    Y: Matrix | None,
+    dest: str | Path,
+    *,
+    feature_names: Sequence[str] | None = None,
+    label_names: Sequence[str] | None = None,
+    **options: Unpack[IngestKeywords],
+) -> Corpus:
+    """Turn matrices into a corpus on disk.
+
+    Parameters
+    ----------
+    X
+        (documents, terms), not negative: a scipy sparse matrix or array of any format, a pydata/sparse array,
+        a dense array, the path of an `.npz` file that scipy or pydata/sparse wrote, or a Dask array of any of
+        these, which is computed block by block and never held whole.
+    Y
+        (documents, labels): the same kinds; whatever is not zero is a label. None: no labels at all.
+    dest
+        Where the corpus shall be; it appears there only once it is whole.
+    feature_names, label_names
+        A name for each column.
+    **options
+        `binary`, `block_bytes`, `overwrite`, `n_threads`, `progress`: see `IngestOptions`.
+
+    Raises
+    ------
+    InputError
+        The matrices do not fit each other, or hold values that are negative or not finite.
+
+    Examples
+    --------
+    >>> import numpy, tempfile
+    >>> X, Y = numpy.eye(3), numpy.ones((3, 2))
+    >>> ingest_matrices(X, Y, tempfile.mkdtemp() + "/eye.zarr", label_names=["a", "b"]).labels
+    ['a', 'b']
+    """
+    X = _loaded(X, "X")
+    Y = scipy.sparse.csr_array((X.shape[0], 0)) if Y is None else _loaded(Y, "Y")
+    for matrix, name in ((X, "X"), (Y, "Y")):
+        if matrix.ndim != 2 or matrix.shape[1] > MAX_COLUMNS:
+            raise InputError(
+                f"{name} must be a matrix of at most {MAX_COLUMNS:,} columns. Found shape {matrix.shape}."
+            )
+    if X.shape[0] != Y.shape[0] and not np.isnan(X.shape[0] + Y.shape[0]):
+        raise _rows_differ(X.shape[0], Y.shape[0])
+    if X.shape[0] == 0:
+        raise InputError("X has no rows. Give at least one document.")
+    read = partial(_read_dask if _is_dask(X) or _is_dask(Y) else _read_memory, X, Y)
+    source = Source(
+        read=read,
+        description={"kind": "matrices"},
+        shape=Shape(int(X.shape[1]), int(Y.shape[1])),
+        names=Names(feature_names, label_names),
+    )
+    return build_corpus(dest, source, IngestOptions(**options))
+
+
+def as_rows(matrix: Matrix, name: str, indicator: bool = False) -> SparseRows:
+    """A matrix in memory as canonical sparse rows; the matrix itself is left as it is.
+
+    Parameters
+    ----------
+    indicator
+        Only ask whether a value is 0, as for labels.
+    """
+    if isinstance(matrix, sparse.SparseArray):
+        matrix = sparse.COO(matrix).to_scipy_sparse()
+    csr = scipy.sparse.csr_array(matrix)
+    if csr.dtype.kind not in "buif":
+        raise InputError(f"{name} must hold numbers. Found type {csr.dtype}.")
+    if not csr.has_canonical_format or (csr.data == 0).any():
+        csr = csr.copy()
+        csr.sum_duplicates()
+        csr.eliminate_zeros()
+    if csr.data.dtype.kind == "f" and not np.isfinite(csr.data).all():
+        raise InputError(
+            f"{name} holds NaN or infinite values. Found in row {_row_of(csr, ~np.isfinite(csr.data))}."
+        )
+    if (csr.data < 0).any():
+        raise InputError(f"{name} holds negative values. Found in row {_row_of(csr, csr.data < 0)}.")
+    values = None if indicator or csr.dtype == bool else csr.data
+    return SparseRows(csr.indptr.astype(np.int64), csr.indices.astype(np.int32), values, csr.shape[1])
+
+
+def _row_of(csr: scipy.sparse.csr_array, bad: Any) -> int:
+    return int(np.searchsorted(csr.indptr, np.flatnonzero(bad)[0], side="right")) - 1
+
+
+def _loaded(matrix: Matrix, name: str) -> Matrix:
+    """Load `.npz`; leave Dask arrays lazy; make anything else something with a cheap row slice."""
+    if isinstance(matrix, str | Path):
+        matrix = _load_npz(Path(matrix))
+    if _is_dask(matrix):
+        return matrix
+    if isinstance(matrix, sparse.SparseArray):
+        matrix = sparse.COO(matrix).to_scipy_sparse()
+    try:
+        return scipy.sparse.csr_array(matrix)
+    except (TypeError, ValueError) as error:
+        raise InputError(
+            f"{name} is not a matrix. Found {type(matrix).__name__} ({error}). "
+            "Give a scipy or pydata/sparse matrix, a dense or Dask array, or the path of an .npz file."
+        ) from error
+
+
+def _load_npz(path: Path) -> Matrix:
+    try:
+        try:
+            return scipy.sparse.load_npz(path)
+        except (ValueError, KeyError):
+            return sparse.load_npz(path)
+    except FileNotFoundError as error:
+        raise InputError(f"{path} does not exist. Check the path.") from error
+    except Exception as error:
+        raise InputError(
+            f"{path} is not a sparse matrix that scipy.sparse.save_npz or sparse.save_npz wrote ({error})."
+        ) from error
+
+
+def _is_dask(matrix: Matrix) -> bool:
+    return isinstance(matrix, da.Array)
+
+
+def _read_memory(X: Matrix, Y: Matrix, spool: Spool) -> list[PieceWriter]:
+    sizes = 8 * (X.indptr.astype(np.int64) + Y.indptr) + 16 * np.arange(X.shape[0] + 1)
+    cuts = np.unique(np.searchsorted(sizes, np.arange(0, sizes[-1], PIECE_BYTES)))
+    bounds = [*cuts.tolist(), X.shape[0]]
+
+    def read(number: int) -> PieceWriter:
+        rows = slice(bounds[number], bounds[number + 1])
+        writer = spool.writer(number)
+        writer.add(as_rows(X[rows], "X"), as_rows(Y[rows], "Y", indicator=True))
+        spool.advance("read", 1, len(bounds) - 1)
+        return writer
+
+    return map_tasks(read, range(len(bounds) - 1), name="ingest-read", n_threads=spool.options.n_threads)
+
+
+def _read_dask(X: Matrix, Y: Matrix, spool: Spool) -> list[PieceWriter]:
+    X, Y = (m if _is_dask(m) else da.from_array(m, chunks=(-1, -1), asarray=False) for m in (X, Y))
+    X, Y = X.rechunk({1: -1}), Y.rechunk({1: -1})
+    if X.chunks[0] != Y.chunks[0] and not np.isnan([*X.chunks[0], *Y.chunks[0]]).any():
+        Y = Y.rechunk({0: X.chunks[0]})
+    xs, ys = X.to_delayed().ravel(), Y.to_delayed().ravel()
+    if len(xs) != len(ys):
+        raise InputError(
+            f"X and Y are cut differently and the sizes of their blocks are not known. Found {len(xs)} and "
+            f"{len(ys)} blocks. Call compute_chunk_sizes() on both first."
+        )
+
+    def read(number: int, x: Matrix, y: Matrix) -> PieceWriter:
+        rows, labels = as_rows(x, "X"), as_rows(y, "Y", indicator=True)
+        if rows.n_rows != labels.n_rows:
+            raise _rows_differ(rows.n_rows, labels.n_rows)
+        writer = spool.writer(number)
+        writer.add(rows, labels)
+        spool.advance("read", 1, len(xs))
+        return writer
+
+    call = dask.delayed(read, pure=False)
+    tasks = [
+        call(i, x, y, dask_key_name=("ingest-read", i)) for i, (x, y) in enumerate(zip(xs, ys, strict=True))
+    ]
+    return compute_all(tasks, spool.options.n_threads)
+
+
+def _rows_differ(x: float, y: float) -> InputError:
+    return InputError(f"X and Y must have as many rows as each other. Found {x} and {y}.")

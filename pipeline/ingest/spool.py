@@ -1,0 +1,376 @@
+"""From pieces of a source to a finished store: what every kind of ingest shares.
+
+Terms are ranked by document frequency, which is known only after all of the source was read. So an ingest
+has two stages, both parallel and both in bounded memory:
+
+1. *read*: tasks turn their part of the source into small pieces (a few MB of CSR rows with source ids),
+   add up what must be known of the whole, and put the pieces in a spool beside the store;
+2. *write*: consecutive pieces are joined into blocks of the wanted size, one task a block, their terms
+   renumbered, their values cut down to the smallest type that fits, and written.
+
+What a store contains depends on the source and the options alone, never on the number of threads.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, TypedDict
+
+import numpy as np
+import zarr
+import zarr.storage
+
+from pipeline.corpus import format as fmt
+from pipeline.corpus.rows import Array, SparseRows
+from pipeline.corpus.store import Corpus
+from pipeline.destination import new_directory
+from pipeline.errors import InputError
+from pipeline.ingest import kernels
+from pipeline.tasks import map_tasks
+
+Progress = Callable[[str, float, float], None]
+"""Called as `progress(stage, done, total)` from any thread; a stage counts bytes, documents or blocks."""
+
+BLOCK_BYTES = 64_000_000
+PIECE_BYTES = 8_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class IngestOptions:
+    """What every kind of ingest understands."""
+
+    binary: bool = False
+    """Store that a term occurs, not how often."""
+    block_bytes: int = BLOCK_BYTES
+    """Aim for blocks that take this many bytes once read (8 a nonzero, 16 a document)."""
+    overwrite: bool = False
+    """Replace an existing corpus, once the new one is whole."""
+    n_threads: int | None = None
+    """Tasks at a time; every processor when None."""
+    progress: Progress | None = None
+
+    def __post_init__(self) -> None:
+        if self.block_bytes < 1:
+            raise InputError(
+                f"block_bytes must be positive. Found {self.block_bytes}. Leave it out for 64 MB."
+            )
+
+
+class IngestKeywords(TypedDict, total=False):
+    """The fields of `IngestOptions`, as keywords of the public functions."""
+
+    binary: bool
+    block_bytes: int
+    overwrite: bool
+    n_threads: int | None
+    progress: Progress | None
+
+
+@dataclass(slots=True)
+class Totals:
+    """What must be known of the whole source before the first block can be written."""
+
+    term_counts: Array = field(default_factory=lambda: np.zeros(0, np.int64))
+    label_counts: Array = field(default_factory=lambda: np.zeros(0, np.int64))
+    n_docs: int = 0
+    max_value: float = 1.0
+    integers: bool = True
+    single_exact: bool = True
+
+    def add_piece(self, X: SparseRows, Y: SparseRows) -> None:
+        self.term_counts = _count(self.term_counts, X.indices)
+        self.label_counts = _count(self.label_counts, Y.indices)
+        self.n_docs += X.n_rows
+        if X.values is not None and X.nnz:
+            self.max_value = max(self.max_value, float(X.values.max()))
+            self.integers = self.integers and bool(np.all(X.values == np.floor(X.values)))
+            self.single_exact = self.single_exact and bool(np.all(X.values == X.values.astype(np.float32)))
+
+    def add(self, other: Totals) -> None:
+        self.term_counts = _sum_padded(self.term_counts, other.term_counts)
+        self.label_counts = _sum_padded(self.label_counts, other.label_counts)
+        self.n_docs += other.n_docs
+        self.max_value = max(self.max_value, other.max_value)
+        self.integers = self.integers and other.integers
+        self.single_exact = self.single_exact and other.single_exact
+
+    def value_type(self) -> str:
+        """The smallest type of the format that holds every value exactly."""
+        if self.integers:
+            if self.max_value == 1:
+                return "ones"
+            for kind in ("uint8", "uint16", "uint32"):
+                if self.max_value <= np.iinfo(kind).max:
+                    return kind
+        return "float32" if self.single_exact else "float64"
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A spooled run of documents."""
+
+    path: Path
+    n_docs: int
+    nbytes: int
+    """What its rows will take once read back from the store."""
+
+
+class Spool:
+    """Where reading tasks leave their pieces; safe to use from many threads."""
+
+    def __init__(self, directory: Path, options: IngestOptions) -> None:
+        self.directory = directory
+        self.options = options
+        self._cancelled = threading.Event()
+        self._lock = threading.Lock()
+        self._done = 0.0
+
+    def writer(self, part: int) -> PieceWriter:
+        """For part `part` of the source, counted in the order of its documents."""
+        return PieceWriter(self, self.directory / f"{part:06d}")
+
+    def advance(self, stage: str, amount: float, total: float) -> None:
+        """Report progress; also where a cancelled task finds out."""
+        if self._cancelled.is_set():
+            raise InterruptedError("the ingest was cancelled")
+        with self._lock:
+            self._done += amount
+            if self.options.progress is not None:
+                self.options.progress(stage, min(self._done, total), total)
+
+    def next_stage(self) -> None:
+        self._done = 0.0
+
+    def cancel(self) -> None:
+        self._cancelled.set()
+
+
+class PieceWriter:
+    """Spools the pieces of one part of the source, in order."""
+
+    def __init__(self, spool: Spool, prefix: Path) -> None:
+        self._spool = spool
+        self._prefix = prefix
+        self.pieces: list[Piece] = []
+        self.totals = Totals()
+
+    def add(self, X: SparseRows, Y: SparseRows) -> None:
+        """Spool rows in canonical form (columns sorted and unique, no zeros), cut to block size."""
+        if self._spool.options.binary or (X.values is not None and bool(np.all(X.values == 1))):
+            X = replace(X, values=None)
+        self.totals.add_piece(X, Y)
+        sizes = np.cumsum(8 * (np.diff(X.indptr) + np.diff(Y.indptr)) + 16)  # bytes up to and including row i
+        start = 0
+        while start < X.n_rows:
+            before = sizes[start - 1] if start else 0
+            stop = int(np.searchsorted(sizes, before + self._spool.options.block_bytes, side="right"))
+            stop = max(stop, start + 1)
+            self._write(X.slice(start, stop), Y.slice(start, stop), int(sizes[stop - 1] - before))
+            start = stop
+
+    def _write(self, X: SparseRows, Y: SparseRows, nbytes: int) -> None:
+        path = self._prefix.with_name(f"{self._prefix.name}-{len(self.pieces):06d}.npy")
+        with path.open("wb") as file:
+            for array in (X.indptr, X.indices, Y.indptr, Y.indices):
+                np.save(file, array)
+            if X.values is not None:
+                np.save(file, X.values)
+        self.pieces.append(Piece(path, X.n_rows, nbytes))
+
+
+Reader = Callable[[Spool], Iterable[PieceWriter]]
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """Names by source id; None where the source has none."""
+
+    terms: Sequence[str] | None = None
+    labels: Sequence[str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """Width of X and Y; None when the largest id seen decides."""
+
+    n_terms: int | None = None
+    n_labels: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A source of documents: how to read it, and what is known of it beforehand."""
+
+    read: Reader
+    """Stage 1: spools all pieces and returns their writers in the order of the documents."""
+    description: dict[str, Any]
+    """Told by `threepass info`; where the corpus comes from."""
+    shape: Shape = Shape()
+    names: Names = Names()
+    float32: bool = False
+    """Hold values that are not whole numbers in single precision, even where that rounds them."""
+    write_extras: Callable[[zarr.Group], None] | None = None
+    """Adds groups of its own to the store, before the completion mark."""
+
+
+def build_corpus(dest: str | Path, source: Source, options: IngestOptions) -> Corpus:
+    """Run both stages of an ingest and open the finished store."""
+    dest = Path(dest)
+    with (
+        new_directory(dest, overwrite=options.overwrite, is_ours=fmt.is_corpus) as partial,
+        _spool(partial, options) as spool,
+    ):
+        writers = list(source.read(spool))
+        spool.next_stage()
+        totals = Totals()
+        for writer in writers:
+            totals.add(writer.totals)
+        if totals.n_docs == 0:
+            raise InputError(
+                "The source has no documents. Found only blank lines and comments. Check the file."
+            )
+        totals.term_counts = _widened(totals.term_counts, source.shape.n_terms, source.names.terms, "feature")
+        totals.label_counts = _widened(
+            totals.label_counts, source.shape.n_labels, source.names.labels, "label"
+        )
+        kind = "float32" if source.float32 and not totals.integers else totals.value_type()
+        pieces = [piece for writer in writers for piece in writer.pieces]
+        root = zarr.create_group(zarr.storage.LocalStore(partial), zarr_format=3)
+        info = _write_store(root, spool, pieces, totals, kind)
+        _write_names(root, source.names)
+        if source.write_extras is not None:
+            source.write_extras(root)
+        spool.directory.rmdir()
+        info = replace(info, source=source.description, fingerprint=fmt.fingerprint(root, info))
+        fmt.write_info(root, info)
+    return Corpus.open(dest)
+
+
+@contextmanager
+def _spool(partial: Path, options: IngestOptions) -> Iterator[Spool]:
+    directory = partial / "spool"
+    directory.mkdir()
+    spool = Spool(directory, options)
+    try:
+        yield spool
+    except BaseException:
+        spool.cancel()  # tasks that still run would otherwise go on behind our back
+        raise
+
+
+def _write_store(
+    root: zarr.Group,
+    spool: Spool,
+    pieces: list[Piece],
+    totals: Totals,
+    kind: str,
+) -> fmt.CorpusInfo:
+    """Stage 2: all blocks and counts."""
+    # rank[source id] = column: most frequent first, ties by id
+    term_ids = np.argsort(-totals.term_counts, kind="stable").astype(np.int32)
+    rank = np.empty_like(term_ids)
+    rank[term_ids] = np.arange(len(term_ids), dtype=np.int32)
+
+    root.create_group("X")
+    root.create_group("Y")
+    groups = _blocks(pieces, spool.options.block_bytes)
+    n_labels = len(totals.label_counts)
+
+    def write(job: tuple[int, list[Piece]]) -> fmt.BlockInfo:
+        number, members = job
+        X, Y = _load(members, len(rank), n_labels)
+        if X.values is None:
+            kernels.rename_columns(X.indptr, X.indices, rank)
+        else:
+            kernels.rename_columns_with_values(X.indptr, X.indices, X.values, rank)
+        if kind != "ones":
+            X = replace(X, values=X.values_as(kind))
+        block = fmt.BlockInfo(
+            n_docs=X.n_rows,
+            x_nnz=X.nnz,
+            y_nnz=Y.nnz,
+            x_crc32c=fmt.write_rows(root, "X", number, X),
+            y_crc32c=fmt.write_rows(root, "Y", number, Y),
+        )
+        for piece in members:
+            piece.path.unlink()
+        spool.advance("write", 1, len(groups))
+        return block
+
+    blocks = map_tasks(write, list(enumerate(groups)), name="ingest-write", n_threads=spool.options.n_threads)
+
+    fmt.write_array(root, "term_ids", term_ids)
+    fmt.write_array(root, "term_counts", totals.term_counts[term_ids])
+    fmt.write_array(root, "label_counts", totals.label_counts)
+    return fmt.CorpusInfo(
+        n_docs=totals.n_docs,
+        n_terms=len(term_ids),
+        n_labels=n_labels,
+        values=kind,
+        blocks=tuple(blocks),
+        fingerprint="",
+    )
+
+
+def _write_names(root: zarr.Group, names: Names) -> None:
+    if names.terms is not None:
+        term_ids = fmt.read_array(root, "term_ids").tolist()
+        fmt.write_names(root, "terms", [names.terms[i] for i in term_ids])
+    if names.labels is not None:
+        fmt.write_names(root, "labels", names.labels)
+
+
+def _blocks(pieces: list[Piece], block_bytes: int) -> list[list[Piece]]:
+    """Join consecutive pieces while they fit in one block."""
+    groups: list[list[Piece]] = []
+    room = 0
+    for piece in pieces:
+        if not groups or piece.nbytes > room:
+            groups.append([])
+            room = block_bytes
+        groups[-1].append(piece)
+        room -= piece.nbytes
+    return groups
+
+
+def _load(pieces: list[Piece], n_terms: int, n_labels: int) -> tuple[SparseRows, SparseRows]:
+    xs, ys = [], []
+    for piece in pieces:
+        size = piece.path.stat().st_size
+        with piece.path.open("rb") as file:
+            x_indptr, x_indices, y_indptr, y_indices = (np.load(file) for _ in range(4))
+            values = np.load(file) if file.tell() < size else None
+        xs.append(SparseRows(x_indptr, x_indices, values, n_terms))
+        ys.append(SparseRows(y_indptr, y_indices, None, n_labels))
+    return SparseRows.concatenate(xs), SparseRows.concatenate(ys)
+
+
+def _count(counts: Array, indices: Array) -> Array:
+    if len(indices):
+        counts = _padded(counts, int(indices.max()) + 1)
+        kernels.count_columns(indices, counts)
+    return counts
+
+
+def _padded(counts: Array, length: int) -> Array:
+    return counts if len(counts) >= length else np.pad(counts, (0, length - len(counts)))
+
+
+def _sum_padded(a: Array, b: Array) -> Array:
+    total: Array = _padded(a, len(b)) + _padded(b, len(a))
+    return total
+
+
+def _widened(counts: Array, width: int | None, names: Sequence[str] | None, what: str) -> Array:
+    """Counts for every column, also those never seen; the names must be as many."""
+    width = width if width is not None else max(len(counts), len(names or ()))
+    if names is not None and len(names) != width:
+        raise InputError(
+            f"The {what} names do not fit the data. Found {len(names):,} names for {width:,} {what}s. "
+            f"Give one name a line, in the order of the {what} ids."
+        )
+    return _padded(counts, width)

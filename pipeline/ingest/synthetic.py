@@ -1,0 +1,301 @@
+"""Planted corpora: documents drawn from a latent model whose O, Q and pi are known.
+
+The model is the paper's (equation 1): a topic h from pi, then words from O[:, h] and labels from Q[:, h].
+Each column of O mixes a Zipf distribution common to all topics with one over the topic's own words, so that
+words look like words; labels likewise. Every document has its own random stream, seeded by its number: the
+corpus does not depend on blocks or threads.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Unpack
+
+import numpy as np
+import scipy.special
+import zarr
+
+from pipeline.corpus import format as fmt
+from pipeline.corpus.rows import Array, SparseRows
+from pipeline.corpus.store import Corpus
+from pipeline.errors import InputError, StoreError
+from pipeline.ingest import kernels
+from pipeline.ingest.spool import (
+    PIECE_BYTES,
+    IngestKeywords,
+    IngestOptions,
+    PieceWriter,
+    Shape,
+    Source,
+    Spool,
+    build_corpus,
+)
+from pipeline.ingest.synthetic_kernels import alias_table, draw_documents
+from pipeline.tasks import map_tasks
+
+_QUANTILES = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Lengths:
+    """How many words or labels a document has: a log-normal, mirrored when the mean is below the median."""
+
+    mean: float
+    median: float
+
+    def table(self, most: int) -> Array:
+        """(4096,) int64: equally likely lengths, from 1 to `most`, with this mean (nearly) and median."""
+        z = scipy.special.ndtri((np.arange(_QUANTILES) + 0.5) / _QUANTILES)
+        median = min(self.median, most)
+
+        def lengths(spread: float) -> Array:
+            right = median * np.exp(spread * z)
+            raw = right if self.mean >= self.median else 2 * median - right[::-1]
+            return np.asarray(np.clip(np.round(raw), 1, most), np.int64)
+
+        low, high = 0.0, 3.0
+        for _ in range(40):  # the mean moves away from the median as the spread grows
+            middle = (low + high) / 2
+            too_wide = abs(lengths(middle).mean() - median) > abs(min(self.mean, most) - median)
+            low, high = (low, middle) if too_wide else (middle, high)
+        return lengths((low + high) / 2)
+
+
+@dataclass(frozen=True, slots=True)
+class Mixture:
+    """K distributions over `n` items: topic k draws from its own items with probability `share`."""
+
+    common: Array
+    """(n,) weights, adding up to 1."""
+    ids: Array
+    """(K, s) int32: each topic's own items."""
+    weights: Array
+    """(K, s) how likely each topic's own items are; rows add up to 1."""
+    share: float
+
+    @classmethod
+    def zipf(cls, n: int, n_topics: int, size: int, share: float, rng: np.random.Generator) -> Mixture:
+        """Zipf's law overall: a topic keeps a random choice of the items, at their common weights.
+
+        The commonest items are flattened within a topic, or one of them would be all of it.
+        """
+        ids = np.stack([np.sort(rng.choice(n, size, replace=False)) for _ in range(n_topics)])
+        common, weights = _zipf(np.arange(n)), _zipf(ids, flat=max(2.7, n / 2000))
+        weights /= weights.sum(axis=1, keepdims=True)
+        return cls(common / common.sum(), ids.astype(np.int32), weights, share)
+
+    def matrix(self) -> Array:
+        """(n, K) float64: the probabilities; columns add up to 1."""
+        dense = np.repeat((1 - self.share) * self.common[:, None], len(self.ids), axis=1)
+        for topic, own in enumerate(self.ids):
+            dense[own, topic] += self.share * self.weights[topic]
+        return dense
+
+    def tables(self) -> tuple[float, Array, Array, Array, Array, Array]:
+        """What the sampling kernel wants."""
+        tables = [alias_table(weights) for weights in self.weights]
+        keep, other = (np.stack(side) for side in zip(*tables, strict=True))
+        return (self.share, self.ids, keep, other, *alias_table(self.common))
+
+
+@dataclass(frozen=True)
+class Planted:
+    """A latent model to draw documents from.
+
+    Parameters
+    ----------
+    words, labels
+        Row lengths of X and Y.
+    distinct
+        Draw the words of a document without repeats, so that X is binary with the wanted row lengths.
+        False draws them independently, as the paper's model says, and X counts them.
+    topic_share
+        How much of a topic's mass lies on its own words and labels.
+    """
+
+    n_docs: int
+    n_terms: int
+    n_labels: int
+    n_topics: int
+    words: Lengths
+    labels: Lengths
+    distinct: bool = True
+    topic_share: float = 0.6
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        smallest = min(self.n_docs, self.n_terms, self.n_labels, self.n_topics)
+        if smallest < 1:
+            raise InputError(
+                f"A planted corpus needs documents, terms, labels and topics. Found {self.n_docs}, "
+                f"{self.n_terms}, {self.n_labels}, {self.n_topics}. Make each at least 1."
+            )
+
+    @cached_property
+    def pi(self) -> Array:
+        """(n_topics,) float64: how likely each topic is."""
+        return np.random.default_rng([self.seed, 0]).dirichlet(np.full(self.n_topics, 5.0))
+
+    @cached_property
+    def word_mixture(self) -> Mixture:
+        size = min(self.n_terms, max(50, min(self.n_terms // 20, 50_000)))
+        rng = np.random.default_rng([self.seed, 1])
+        return Mixture.zipf(self.n_terms, self.n_topics, size, self.topic_share, rng)
+
+    @cached_property
+    def label_mixture(self) -> Mixture:
+        size = min(self.n_labels, max(10, 3 * self.n_labels // self.n_topics))
+        rng = np.random.default_rng([self.seed, 2])
+        return Mixture.zipf(self.n_labels, self.n_topics, size, self.topic_share, rng)
+
+    def scaled(self, scale: float) -> Planted:
+        """The same model with another number of documents."""
+        if not scale > 0:
+            raise InputError(
+                f"scale must be positive. Found {scale}. Pass 1 for the full size, 0.1 for a tenth."
+            )
+        return replace(self, n_docs=max(1, round(self.n_docs * scale)))
+
+
+# The paper's Table 1: training documents, features, labels, mean and median of their numbers a document.
+SHAPES = {
+    "bibtex": Planted(4_880, 1_836, 159, 50, Lengths(68.67, 69), Lengths(2.40, 2)),
+    "delicious": Planted(12_920, 500, 983, 50, Lengths(18.29, 6), Lengths(19.02, 20)),
+    "nytimes": Planted(14_669, 24_670, 4_185, 100, Lengths(373.91, 354), Lengths(5.40, 5)),
+    "wiki31k": Planted(14_146, 101_938, 30_938, 100, Lengths(669.05, 513), Lengths(18.64, 19)),
+    "amazoncat": Planted(1_186_239, 203_882, 13_330, 100, Lengths(71.09, 45), Lengths(5.04, 4)),
+    "wikilshtc": Planted(1_778_351, 1_617_899, 325_056, 100, Lengths(42.15, 30), Lengths(3.19, 2)),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Truth:
+    """The model that a planted corpus was drawn from, in the corpus's own column order."""
+
+    O: Array  # noqa: E741  (the paper's letter)
+    """(n_terms, K) float64: P[word | topic]."""
+    Q: Array
+    """(n_labels, K) float64: P[label | topic]."""
+    pi: Array
+    """(K,) float64: P[topic]."""
+
+
+def ingest_shape(
+    name: str, dest: str | Path, *, scale: float = 1.0, **options: Unpack[IngestKeywords]
+) -> Corpus:
+    """Draw a corpus with the shape of one of the paper's data sets (Table 1), or a share of its documents.
+
+    Parameters
+    ----------
+    name
+        One of `SHAPES`: bibtex, delicious, nytimes, wiki31k, amazoncat, wikilshtc.
+    scale
+        Share of the documents to draw; terms and labels stay as many.
+    """
+    if name not in SHAPES:
+        raise InputError(f"There is no shape '{name}'. Choose one of: {', '.join(SHAPES)}.")
+    return ingest_planted(SHAPES[name].scaled(scale), dest, **options)
+
+
+def ingest_planted(model: Planted, dest: str | Path, **options: Unpack[IngestKeywords]) -> Corpus:
+    """Draw a corpus from a planted model straight into a store, keeping the true parameters in it.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> model = Planted(100, 500, 20, 3, words=Lengths(30, 25), labels=Lengths(2, 2))
+    >>> corpus = ingest_planted(model, tempfile.mkdtemp() + "/planted.zarr")
+    >>> corpus.shape, planted_truth(corpus).O.shape
+    ((100, 500), (500, 3))
+    """
+    # A document's words must be found among its topic's; leave room, or drawing them takes forever.
+    n_words = model.words.table(max(1, model.n_terms // 2) if model.distinct else 2**31)
+    n_labels = model.labels.table(max(1, model.n_labels // 2))
+    words, labels = model.word_mixture.tables(), model.label_mixture.tables()
+    topic_cdf = np.cumsum(model.pi)
+    docs_per_piece = max(1, round(PIECE_BYTES / (8 * (n_words.mean() + n_labels.mean()) + 16)))
+    starts = range(0, model.n_docs, docs_per_piece)
+
+    def read(spool: Spool) -> list[PieceWriter]:
+        def draw(number: int) -> PieceWriter:
+            first = starts[number]
+            n = min(docs_per_piece, model.n_docs - first)
+            room = 1.2
+            while True:
+                x_indptr, y_indptr = np.zeros(n + 1, np.int64), np.zeros(n + 1, np.int64)
+                x_indices = np.empty(int(n * n_words.mean() * room) + n_words[-1], np.int32)
+                y_indices = np.empty(int(n * n_labels.mean() * room) + n_labels[-1], np.int32)
+                rows = (x_indptr, x_indices, y_indptr, y_indices)
+                lengths = (n_words, n_labels)
+                if draw_documents(
+                    first, model.seed, topic_cdf, words, labels, *lengths, model.distinct, *rows
+                ):
+                    break
+                room *= 2
+            x_indices, y_indices = x_indices[: x_indptr[-1]], y_indices[: y_indptr[-1]]
+            values = None
+            if not model.distinct:
+                values = np.ones(len(x_indices))
+                nnz = kernels.merge_repeats(x_indptr, x_indices, values)
+                x_indices, values = x_indices[:nnz], values[:nnz]
+            writer = spool.writer(number)
+            writer.add(
+                SparseRows(x_indptr, x_indices, values, model.n_terms),
+                SparseRows(y_indptr, y_indices, None, model.n_labels),
+            )
+            spool.advance("draw", n, model.n_docs)
+            return writer
+
+        return map_tasks(draw, range(len(starts)), name="ingest-draw", n_threads=spool.options.n_threads)
+
+    source = Source(
+        read=read,
+        description={"kind": "planted", "seed": model.seed, "topics": model.n_topics},
+        shape=Shape(model.n_terms, model.n_labels),
+        write_extras=lambda root: _write_truth(root, model),
+    )
+    return build_corpus(dest, source, IngestOptions(**options))
+
+
+def planted_truth(corpus: Corpus) -> Truth:
+    """The true O, Q and pi of a planted corpus.
+
+    Raises
+    ------
+    StoreError
+        The corpus was not drawn from a planted model.
+    """
+    if "truth" not in corpus.root:
+        raise StoreError(
+            "The corpus has no 'truth' group. Only planted corpora know the model they come from."
+        )
+    sides = [_read_mixture(corpus.root, f"truth/{side}").matrix() for side in ("words", "labels")]
+    return Truth(sides[0][corpus.term_ids], sides[1], fmt.read_array(corpus.root, "truth/pi"))
+
+
+def _write_truth(root: zarr.Group, model: Planted) -> None:
+    truth = root.create_group("truth")
+    fmt.write_array(truth, "pi", model.pi)
+    for side, mixture in (("words", model.word_mixture), ("labels", model.label_mixture)):
+        group = truth.create_group(side)
+        fmt.write_array(group, "common", mixture.common)
+        fmt.write_array(group, "ids", mixture.ids.ravel())
+        fmt.write_array(group, "weights", mixture.weights.ravel())
+        group.attrs["share"] = mixture.share
+
+
+def _read_mixture(root: zarr.Group, path: str) -> Mixture:
+    common, ids, weights = (fmt.read_array(root, f"{path}/{name}") for name in ("common", "ids", "weights"))
+    share = float(root[path].attrs["share"])  # type: ignore[arg-type]
+    shape = (len(fmt.read_array(root, "truth/pi")), -1)
+    return Mixture(common, ids.reshape(shape), weights.reshape(shape), share)
+
+
+def _zipf(ranks: Array, flat: float = 2.7) -> Array:
+    """Zipf's law in two regimes, not normalised: 1/r for common words, 1/r² beyond the 10,000th.
+
+    That bend is what large corpora of real text show: most of a big vocabulary is very rare.
+    """
+    return 1 / ((ranks + 1 + flat) * (1 + ranks / 10_000))

@@ -1,0 +1,35 @@
+"""Corpora that many tests share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.sparse
+from hypothesis import settings
+
+from pipeline import Corpus, ingest_matrices
+
+settings.register_profile("threepass", deadline=None, max_examples=60)
+settings.load_profile("threepass")
+
+
+def random_matrices(n: int, n_terms: int, n_labels: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Dense counts and labels with empty rows, unlabelled rows and columns never used."""
+    rng = np.random.default_rng(seed)
+    X = rng.poisson(0.3, (n, n_terms)) * (rng.random(n_terms) < 0.8)
+    Y = (rng.random((n, n_labels)) < 0.2) * 1
+    X[:: max(3, n // 7)] = 0
+    Y[1 :: max(3, n // 5)] = 0
+    return X, Y
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> tuple[Corpus, np.ndarray, np.ndarray]:
+    """A corpus of many small blocks, with the dense X (columns as in the corpus) and Y it was made from."""
+    X, Y = random_matrices(60, 23, 7)
+    corpus = ingest_matrices(
+        scipy.sparse.csr_array(X), scipy.sparse.csr_array(Y), tmp_path / "small.zarr", block_bytes=700
+    )
+    return corpus, X[:, corpus.term_ids], Y

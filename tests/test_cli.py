@@ -1,0 +1,202 @@
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+THREEPASS = [sys.executable, "-c", "from pipeline.cli import main; main()"]
+GOOD = "3 6 3\n0,2 1:1 3:2\n1 5:1 0:3\n2 4:1\n"
+
+
+def threepass(*words: object, **options: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*THREEPASS, *map(str, words)], capture_output=True, text=True, timeout=120, **options
+    )  # type: ignore[call-overload,no-any-return]
+
+
+def check_one_line_error(run: subprocess.CompletedProcess[str], *parts: str) -> None:
+    assert run.returncode == 1
+    assert run.stdout == ""
+    assert run.stderr.startswith("threepass: ")
+    assert run.stderr.count("\n") == 1
+    for part in parts:
+        assert part in run.stderr
+
+
+def test_ingest_and_info(tmp_path: Path) -> None:
+    (tmp_path / "train.txt").write_text(GOOD)
+    (tmp_path / "names").write_text("zero\none\ntwo\n")
+    run = threepass(
+        "ingest", tmp_path / "train.txt", tmp_path / "d.zarr", "--label-names", tmp_path / "names"
+    )
+    assert (run.returncode, run.stderr) == (0, "")
+    assert "3 documents x 6 terms, 3 labels" in run.stdout
+    run = threepass("info", tmp_path / "d.zarr")
+    assert run.returncode == 0
+    for part in (
+        "5 nonzeros",
+        "bits a nonzero",
+        "labels on a document: mean 1.33, median 1",
+        "labels: zero, two",
+    ):
+        assert part in run.stdout
+    numbers = json.loads(threepass("info", tmp_path / "d.zarr", "--json", "-").stdout)
+    assert numbers["documents"] == 3
+    assert numbers["words_per_document"]["histogram"] == [["1", 1], ["2-3", 2]]
+    assert numbers["sample"]["labels"] == ["zero", "two"]
+
+
+def test_ingest__json_file_and_svmlight(tmp_path: Path) -> None:
+    (tmp_path / "train.txt").write_text("0,2 1:1 3:2\n1 5:1 0:3\n")
+    run = threepass(
+        "ingest",
+        tmp_path / "train.txt",
+        tmp_path / "d.zarr",
+        "--no-header",
+        "--binary",
+        "--json",
+        tmp_path / "j",
+    )
+    assert "2 documents" in run.stdout
+    numbers = json.loads((tmp_path / "j").read_text())
+    assert numbers["values"] == "ones"
+    assert numbers["seconds"] > 0
+
+
+def test_ingest__npz(tmp_path: Path) -> None:
+    import scipy.sparse
+
+    scipy.sparse.save_npz(tmp_path / "X.npz", scipy.sparse.eye_array(4))
+    run = threepass("ingest", tmp_path / "X.npz", tmp_path / "X.npz", tmp_path / "d.zarr")
+    assert "4 documents x 4 terms, 4 labels" in run.stdout
+
+
+def test_synth(tmp_path: Path) -> None:
+    run = threepass("synth", "delicious", tmp_path / "d.zarr", "--scale", "0.1", "--json", "-")
+    assert json.loads(run.stdout)["documents"] == 1292
+
+
+def test_demo() -> None:
+    run = threepass("demo")
+    assert run.returncode == 0
+    assert "4,880 documents x 1,836 terms, 159 labels" in run.stdout
+
+
+def test_errors__one_line_exit_1(tmp_path: Path) -> None:
+    (tmp_path / "bad.txt").write_text(GOOD.replace("4:1", "9:1"))
+    (tmp_path / "there").mkdir()
+    check_one_line_error(threepass("ingest", tmp_path / "bad.txt", tmp_path / "d"), "bad.txt, line 4", "'9'")
+    check_one_line_error(threepass("ingest", tmp_path / "no.txt", tmp_path / "d"), "no.txt does not exist")
+    check_one_line_error(threepass("ingest", tmp_path / "bad.txt", tmp_path / "there"), "exists already")
+    check_one_line_error(threepass("info", tmp_path / "there"), "not a corpus")
+    check_one_line_error(threepass("synth", "amazon", tmp_path / "d"), "amazoncat")
+    check_one_line_error(
+        threepass("ingest", tmp_path / "bad.txt", tmp_path / "d", "--block-size", "big"), "64MB"
+    )
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["bad.txt", "there"]
+
+
+def test_usage__exit_2() -> None:
+    for words in (
+        (),
+        ("ingst",),
+        ("ingest",),
+        ("info", "--nonsense"),
+        ("synth", "bibtex", "d", "--threads", "0"),
+    ):
+        run = threepass(*words)
+        assert run.returncode == 2, words
+        assert "Traceback" not in run.stderr
+    assert "ingest" in threepass("ingst").stderr  # did you mean
+
+
+def test_help__on_every_command() -> None:
+    commands = re.findall(r"^  (\w+)  ", threepass("--help").stdout.split("Commands:")[1], re.MULTILINE)
+    assert {"ingest", "synth", "info", "demo"} <= set(commands)
+    for command in commands:
+        assert "Usage: " in threepass(command, "--help").stdout
+
+
+def test_pipe__a_reader_that_stops_early_is_no_error(tmp_path: Path) -> None:
+    (tmp_path / "train.txt").write_text(GOOD)
+    threepass("ingest", tmp_path / "train.txt", tmp_path / "d.zarr")
+    command = f"{THREEPASS[0]} -c '{THREEPASS[2]}' info {tmp_path / 'd.zarr'} | true"
+    run = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
+    assert "Traceback" not in run.stderr
+
+
+def _start_long_ingest(folder: Path) -> subprocess.Popen[str]:
+    """An ingest that takes long enough to be interrupted: a few hundred thousand documents, one thread."""
+    source = folder / "long.txt"
+    with source.open("w") as file:
+        file.write("400000 1000 10\n")
+        line = "1,2 " + " ".join(f"{i}:1" for i in range(0, 1000, 17)) + "\n"
+        for _ in range(400):
+            file.write(line * 1000)
+    process = subprocess.Popen(
+        [*THREEPASS, "ingest", str(source), str(folder / "d.zarr"), "--threads", "1"],
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    spool = folder / "d.zarr.partial/spool"
+    deadline = time.monotonic() + 60
+    while not (spool.is_dir() and any(spool.iterdir())):
+        assert process.poll() is None, "the ingest ended before it could be interrupted"
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    return process
+
+
+@pytest.mark.slow
+def test_ctrl_c__leaves_nothing(tmp_path: Path) -> None:
+    process = _start_long_ingest(tmp_path)
+    process.send_signal(signal.SIGINT)
+    _, stderr = process.communicate(timeout=30)
+    assert process.returncode == 1
+    assert stderr == "threepass: Interrupted. Nothing was left behind.\n"
+    assert [path.name for path in tmp_path.iterdir()] == ["long.txt"]
+
+
+@pytest.mark.slow
+def test_kill__does_not_open_and_the_same_command_redoes_it(tmp_path: Path) -> None:
+    process = _start_long_ingest(tmp_path)
+    process.kill()
+    process.communicate()
+    assert (tmp_path / "d.zarr.partial").exists()
+    check_one_line_error(threepass("info", tmp_path / "d.zarr"), "cut short", "same ingest again")
+    # the same, but a store whose mark alone is missing
+    shutil.copytree(tmp_path / "d.zarr.partial", tmp_path / "half.zarr")
+    check_one_line_error(threepass("info", tmp_path / "half.zarr"), "not a corpus")
+    run = threepass("ingest", tmp_path / "long.txt", tmp_path / "d.zarr")
+    assert run.returncode == 0, run.stderr
+    assert threepass("info", tmp_path / "d.zarr").returncode == 0
+    assert not (tmp_path / "d.zarr.partial").exists()
+
+
+def test_full_disk__on_a_real_small_disk(tmp_path: Path) -> None:
+    """Where the machine lets us mount one: a disk of 2 MB fills up during an ingest."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mount = shutil.which("mount")
+    if os.geteuid() != 0 or mount is None:
+        pytest.skip("only root can mount a disk")
+    if (
+        subprocess.run([mount, "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(disk)], check=False).returncode
+        != 0
+    ):
+        pytest.skip("this machine does not let us mount a disk")
+    try:
+        check_one_line_error(
+            threepass("synth", "nytimes", disk / "d.zarr", "-q"), "No space left", "Free some space"
+        )
+        assert not list(disk.iterdir())
+    finally:
+        subprocess.run(["umount", str(disk)], check=True)
