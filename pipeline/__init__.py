@@ -5,11 +5,13 @@ from pipeline.errors import InputError, StoreError, ThreepassError
 from pipeline.ingest.matrices import ingest_matrices
 from pipeline.ingest.synthetic import SHAPES, Planted, ingest_planted, ingest_shape
 from pipeline.ingest.xmc import ingest_xmc
+from pipeline.model.labeler import MomentLabeler
 
 __all__ = [
     "SHAPES",
     "Corpus",
     "InputError",
+    "MomentLabeler",
     "Planted",
     "StoreError",
     "ThreepassError",

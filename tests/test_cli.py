@@ -171,7 +171,7 @@ def test_kill__does_not_open_and_the_same_command_redoes_it(tmp_path: Path) -> N
     process.kill()
     process.communicate()
     assert (tmp_path / "d.zarr.partial").exists()
-    check_one_line_error(threepass("info", tmp_path / "d.zarr"), "cut short", "same ingest again")
+    check_one_line_error(threepass("info", tmp_path / "d.zarr"), "cut short", "same command again")
     # the same, but a store whose mark alone is missing
     shutil.copytree(tmp_path / "d.zarr.partial", tmp_path / "half.zarr")
     check_one_line_error(threepass("info", tmp_path / "half.zarr"), "not a corpus")

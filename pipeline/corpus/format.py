@@ -66,8 +66,8 @@ Location = str | Path | zarr.abc.store.Store
 
 # Chosen by measurement: level 3 saves 5 % more and packs four times slower; small inner blocks lose 5 %.
 _CODEC = zarr.codecs.BloscCodec(cname="zstd", clevel=1, shuffle="shuffle", blocksize=2**20)
-_CHUNK = 2**28
-"""Longest chunk, in entries: Blosc takes at most 2 GiB at once."""
+_CHUNK = 2**27
+"""Most entries in a chunk: Blosc takes less than 2 GiB at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,15 +99,17 @@ def block_path(side: Side, number: int) -> str:
 
 
 def write_array(group: zarr.Group, name: str, array: Array, fill_value: int = 0) -> None:
+    width = int(np.prod(array.shape[1:]))
+    rows = min(max(len(array), 1), max(1, _CHUNK // max(width, 1)))
     stored = group.create_array(
         name,
         shape=array.shape,
-        chunks=(min(max(len(array), 1), _CHUNK),),
+        chunks=(rows, *(max(size, 1) for size in array.shape[1:])),
         dtype=array.dtype,
         compressors=[_CODEC],
         fill_value=fill_value,
     )
-    if len(array):
+    if array.size:
         stored[:] = array
 
 
@@ -207,63 +209,73 @@ def open_root(location: Location) -> tuple[zarr.Group, CorpusInfo]:
     StoreError
         Nothing is there, or it is not a corpus, unfinished, of a newer version, or contradicts itself.
     """
+    root, mark = open_marked(location, FORMAT, VERSION, "corpus", "threepass ingest SRC DEST")
+    return root, _validated(mark, str(location))
+
+
+def open_marked(
+    location: Location, kind: str, version: int, noun: str, command: str
+) -> tuple[zarr.Group, dict[str, Any]]:
+    """Open a zarr group that carries a completion mark of the given kind, and return the mark.
+
+    Parameters
+    ----------
+    noun, command
+        What it is called, and how one is made; for error messages.
+    """
     store = location
     if isinstance(location, str | Path) and "://" not in str(location):
         path = Path(location)
         if not path.exists():
-            raise StoreError(f"There is no corpus at {path}. {_hint(path)}")
+            raise StoreError(f"There is no {noun} at {path}. {_hint(path, noun, command)}")
         if not path.is_dir():
-            raise StoreError(
-                f"{path} is not a corpus: it is a file. Turn it into one with: threepass ingest {path} DEST"
-            )
+            raise StoreError(f"{path} is not a {noun}: it is a file. Make one with: {command}")
         store = zarr.storage.LocalStore(path, read_only=True)
     try:
         root = zarr.open_group(store, mode="r", zarr_format=3)
-        attributes = dict(root.attrs)
+        mark = dict(root.attrs).get(ATTRIBUTE)
     except (FileNotFoundError, zarr.errors.GroupNotFoundError, ValueError, KeyError) as error:
         raise StoreError(
-            f"{location} is not a corpus: it holds no zarr v3 group. Make one with: threepass ingest SRC DEST"
+            f"{location} is not a {noun}: it holds no zarr v3 group. Make one with: {command}"
         ) from error
-    return root, _validated(attributes.get(ATTRIBUTE), str(location), unfinished="X" in root)
+    if mark is None and "X" in root:
+        raise StoreError(
+            f"{location} is an unfinished corpus: its completion mark is missing. "
+            "Remove it, and run the ingest again."
+        )
+    if not isinstance(mark, dict) or mark.get("format") != kind:
+        raise StoreError(
+            f"{location} is a zarr group but not a {noun}: its attribute '{ATTRIBUTE}' does not say "
+            f"'{kind}'. Make one with: {command}"
+        )
+    if mark.get("version") != version:
+        raise StoreError(
+            f"{location} has {noun} format version {mark.get('version')}; this threepass reads version "
+            f"{version}. Upgrade threepass, or make it again with: {command}"
+        )
+    return root, mark
 
 
-def is_corpus(path: Path) -> bool:
-    """Whether an ingest may replace what stands at `path`."""
+def has_mark(path: Path, kind: str = FORMAT) -> bool:
+    """Whether a finished store of this kind stands at `path`, which may then be replaced."""
     try:
-        attributes = dict(zarr.open_group(path, mode="r", zarr_format=3).attrs)
+        mark = dict(zarr.open_group(path, mode="r", zarr_format=3).attrs).get(ATTRIBUTE)
     except Exception:  # whatever it is, it is not ours
         return False
-    mark = attributes.get(ATTRIBUTE)
-    return isinstance(mark, dict) and mark.get("format") == FORMAT
+    return isinstance(mark, dict) and mark.get("format") == kind
 
 
-def _hint(location: Path) -> str:
+def _hint(location: Path, noun: str, command: str) -> str:
     partial = partial_path(location)
     if partial.exists():
         return (
-            f"An ingest into it was cut short or is still running ({partial} is there). "
-            "Run the same ingest again: it starts afresh and cleans up."
+            f"Writing it was cut short, or goes on still ({partial} is there). "
+            "Run the same command again: it starts afresh and cleans up."
         )
-    return "Check the path, or make a corpus with: threepass ingest SRC DEST"
+    return f"Check the path, or make a {noun} with: {command}"
 
 
-def _validated(mark: object, where: str, *, unfinished: bool) -> CorpusInfo:
-    if mark is None and unfinished:
-        raise StoreError(
-            f"{where} is an unfinished corpus: its completion mark is missing. "
-            "Remove it, and run the ingest again."
-        )
-    if not isinstance(mark, dict) or mark.get("format") != FORMAT:
-        raise StoreError(
-            f"{where} is a zarr group but not a corpus: its attribute '{ATTRIBUTE}' does not say "
-            f"'{FORMAT}'. Make a corpus with: threepass ingest SRC DEST"
-        )
-    version = mark.get("version")
-    if version != VERSION:
-        raise StoreError(
-            f"{where} has corpus format version {version}; this threepass reads version {VERSION}. "
-            "Upgrade threepass, or ingest the source again."
-        )
+def _validated(mark: dict[str, Any], where: str) -> CorpusInfo:
     try:
         blocks = tuple(BlockInfo(**{k: _count(v) for k, v in block.items()}) for block in mark["blocks"])
         info = CorpusInfo(

@@ -221,7 +221,7 @@ def build_corpus(dest: str | Path, source: Source, options: IngestOptions) -> Co
     """Run both stages of an ingest and open the finished store."""
     dest = Path(dest)
     with (
-        new_directory(dest, overwrite=options.overwrite, is_ours=fmt.is_corpus) as partial,
+        new_directory(dest, overwrite=options.overwrite, is_ours=fmt.has_mark) as partial,
         _spool(partial, options) as spool,
     ):
         writers = list(source.read(spool))

@@ -158,7 +158,8 @@ class _SourceFile:
         elif missing > 0:
             raise InputError(
                 f"{self.path}, line {found + 1}: the file ends too early. "
-                f"The header announces {self.n_docs:,} documents, found {found:,}. Mend the header, or get the whole file."
+                f"The header announces {self.n_docs:,} documents, found {found:,}. "
+                "Mend the header, or get the whole file."
             )
         elif missing < 0:
             raise InputError(

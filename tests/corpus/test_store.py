@@ -239,7 +239,7 @@ def test_open__a_store_that_lies_is_refused(
 
 def test_open__cut_short_says_how_to_redo(small: Small, tmp_path: Path) -> None:
     (tmp_path / "small.zarr").rename(tmp_path / "next.zarr.partial")
-    with pytest.raises(StoreError, match=r"cut short.*same ingest again"):
+    with pytest.raises(StoreError, match=r"cut short.*same command again"):
         Corpus.open(tmp_path / "next.zarr")
 
 

@@ -1,0 +1,1 @@
+"""From moments to parameters: the eigenpairs of the whitened third moment."""

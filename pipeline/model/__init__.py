@@ -1,0 +1,1 @@
+"""What is learned: the estimator, its guarantee, and how it is saved."""

@@ -1,0 +1,220 @@
+"""Algorithm 1 of the paper: three passes over a corpus, and what is decomposed between them."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+
+from pipeline.corpus.rows import Array, SparseRows
+from pipeline.corpus.store import Corpus
+from pipeline.decompose.recover import label_topics, topic_weights, word_topics
+from pipeline.decompose.tensor import TensorDecomposition, decompose
+from pipeline.decompose.whitening import (
+    Whitening,
+    exact_whitening,
+    rotated,
+    sketched_whitening,
+    warm_start,
+)
+from pipeline.errors import InputError
+from pipeline.model.halves import HalfTopics, half_topics
+from pipeline.passes import kernels
+from pipeline.passes.labels import Labels, label_moments
+from pipeline.passes.pairs import Pairs, Statistics, exact_m2, sketched_m2
+from pipeline.passes.plan import segments
+from pipeline.passes.run import Runner, Sums
+from pipeline.passes.triples import HALVES, Triples, WhitenedMoments, whitened_moments
+from pipeline.passes.words import WordView
+from pipeline.tasks import map_tasks
+
+EXACT_TERMS = 4096
+"""Widest corpus whose word pairs are held whole: 134 MB of M2 in double precision."""
+OVERSAMPLING = 100
+SAMPLE_SHARE = 0.07
+SAMPLE_BYTES = 500_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What decides the result of learning, besides the corpus."""
+
+    n_components: int = 100
+    whitening: Literal["auto", "exact", "sketch"] = "auto"
+    tensor: Literal["orthogonal", "power"] = "orthogonal"
+    prior: Literal["eigenvalues", "uniform"] = "eigenvalues"
+    view: WordView = WordView()
+    seed: int = 0
+
+
+@dataclass(slots=True)
+class Learned:
+    """What three passes tell; columns of words as in the corpus."""
+
+    O: Array  # noqa: E741  (the paper's letter)
+    """(D, K) float32: P[word | topic]."""
+    Q: Array
+    """(L, K) float32: P[label | topic]."""
+    pi: Array
+    """(K,) float64: P[topic]."""
+    whitening: Whitening
+    tensor: TensorDecomposition
+    statistics: Statistics
+    halves: HalfTopics
+    stats: dict[str, Any] = field(default_factory=dict)
+    """Seconds, reads and choices made."""
+
+
+def learn(corpus: Corpus, settings: Settings, runner: Runner) -> Learned:
+    """Read the corpus three times (and a sample of it once more, when M2 is too large to hold).
+
+    Cost: pass 1 sum nnz(x)² or 2 nnz p, pass 2 nnz K + N K³/3, pass 3 (nnz(X) + nnz(Y)) K multiply-adds;
+    memory does not depend on the number of documents.
+    """
+    stats: dict[str, Any] = {}
+    clock = _Clock(stats)
+    whitening, pair_sums = _whiten(corpus, settings, runner, clock)
+    statistics = Statistics.of(pair_sums)
+
+    triples = Triples(settings.view, np.ascontiguousarray(whitening.W, dtype=np.float32))
+    K = len(whitening.eigenvalues)
+    triple_sums = runner.run(triples, corpus, segments(corpus, 32 * K**3))
+    clock.mark("triples")
+    moments = whitened_moments(triple_sums, triples)
+    stats["whitening_error"] = float(abs(moments.M2 - np.eye(K)).max())
+    whitening, R = rotated(whitening, moments.M2)
+    tensor = decompose(_carried(moments, R).M3, settings.tensor, seed=settings.seed)
+    clock.mark("tensor")
+
+    unwhitening = whitening.unwhitening
+    O = word_topics(unwhitening, tensor.eigenvectors)  # noqa: E741
+    uniform = np.full(len(tensor.eigenvalues), 1 / len(tensor.eigenvalues))
+    pi = topic_weights(tensor.eigenvalues) if settings.prior == "eigenvalues" else uniform
+
+    V = whitening.W @ tensor.eigenvectors.astype(whitening.basis.dtype)
+    labels = Labels(settings.view, np.ascontiguousarray(V, dtype=np.float32), corpus.n_labels)
+    label_sums = runner.run(labels, corpus, segments(corpus, 16 * corpus.n_labels * len(pi)))
+    clock.mark("labels")
+    Q = label_topics(label_moments(label_sums)).astype(np.float32)
+
+    halves = half_topics(
+        whitening,
+        tensor,
+        [_carried(whitened_moments(triple_sums, triples, half), R) for half in HALVES],
+        [label_topics(label_moments(label_sums, half)) for half in HALVES],
+        settings.tensor,
+        settings.seed,
+    )
+    clock.mark("halves")
+    return Learned(O.astype(np.float32), Q, pi, whitening, tensor, statistics, halves, stats)
+
+
+def _carried(moments: WhitenedMoments, R: Array) -> WhitenedMoments:
+    """The same moments in the coordinates of W R."""
+    M3 = moments.M3
+    for _ in range(3):  # each turn contracts the first index and puts the new one last
+        M3 = np.tensordot(M3, R, axes=(0, 0))
+    return WhitenedMoments(R.T @ moments.M2 @ R, M3)
+
+
+def _whiten(corpus: Corpus, settings: Settings, runner: Runner, clock: _Clock) -> tuple[Whitening, Sums]:
+    """Pass 1 and the whitening made from it."""
+    view, K, D = settings.view, settings.n_components, corpus.n_terms
+    method = settings.whitening
+    if method == "auto":
+        method = "exact" if D <= EXACT_TERMS else "sketch"
+    clock.stats["whitening"] = method
+    clock.stats["sample_share"] = 0.0
+    if method == "exact":
+        sums = runner.run(Pairs(view, D), corpus, segments(corpus, 8 * D * D))
+        clock.mark("pairs")
+        _check_pairs(sums)
+        whitening = exact_whitening(exact_m2(sums, view), K, settings.seed)
+    else:
+        sample, clock.stats["sample_share"] = _sample(corpus)
+        width = K + OVERSAMPLING
+        sketch = warm_start(_sample_product(sample, view, runner.n_threads), D, width, settings.seed)
+        del sample
+        clock.mark("warm start")
+        sums = runner.run(Pairs(view, D, sketch), corpus, segments(corpus, 8 * D * width))
+        clock.mark("pairs")
+        _check_pairs(sums)
+        whitening = sketched_whitening(sketched_m2(sums, view, sketch), sketch, K)
+    sums.pop("pairs")
+    clock.mark("whitening")
+    return whitening, sums
+
+
+def _check_pairs(sums: Sums) -> None:
+    if not Statistics.of(sums).pairs > 0:
+        raise InputError(
+            "No document has two words, so there is nothing to learn from. "
+            "Found no pairs of words. Check that the documents are not empty."
+        )
+
+
+def _sample(corpus: Corpus) -> tuple[list[SparseRows], float]:
+    """Some blocks, spread evenly, in memory; and the share of all blocks that was read for them."""
+    decoded = [8 * block.x_nnz + 16 * block.n_docs for block in corpus.info.blocks]
+    affordable = max(1, int(SAMPLE_BYTES / max(1, max(decoded))))
+    count = min(max(1, round(SAMPLE_SHARE * corpus.n_blocks)), affordable)
+    chosen = np.unique(np.linspace(0, corpus.n_blocks - 1, count + 2).round()[1:-1].astype(int))
+    blocks = [corpus.block_side("X", number) for number in chosen.tolist()]
+    if sum(block.n_rows for block in blocks) == 0:  # a view may have empty blocks
+        fullest = int(np.argmax(corpus.block_rows))
+        blocks = [corpus.block_side("X", fullest)]
+    return blocks, len(blocks) / corpus.n_blocks
+
+
+def _sample_product(sample: list[SparseRows], view: WordView, n_threads: int | None) -> Any:
+    """Omega -> M2 Omega on the sample, up to a factor."""
+    rows = view.words_of(SparseRows.concatenate(sample))
+    # Two parts, whatever the number of threads: the sum must not depend on it, and each part has a D x p array.
+    middle = rows.n_rows // 2
+    parts = [rows.slice(0, middle), rows.slice(middle, rows.n_rows)]
+    totals = np.bincount(rows.indices, rows.values, minlength=rows.n_columns).astype(np.float32)
+
+    def part_product(job: tuple[SparseRows, Array]) -> Array:
+        part, sketch = job
+        out = np.zeros_like(sketch)
+        for start in range(0, part.n_rows, kernels.SLAB):
+            slab = part.slice(start, min(start + kernels.SLAB, part.n_rows))
+            kernels.add_transposed_times(slab, kernels.times(slab, sketch), out)
+        return out
+
+    def multiply(sketch: Array) -> Array:
+        first, second = map_tasks(
+            part_product, [(part, sketch) for part in parts], name="warm-start", n_threads=n_threads
+        )
+        first += second
+        if view.drop_self_pairs:
+            first -= totals[:, None] * sketch
+        return first
+
+    return multiply
+
+
+def check_enough_documents(n_docs: int, n_components: int) -> None:
+    """The paper asks for N >= Omega(K²)."""
+    if n_docs < n_components**2:
+        warnings.warn(
+            f"{n_docs:,} documents are few for {n_components} topics: the guarantee needs about K² = "
+            f"{n_components**2:,}. These support n_components={max(1, int(n_docs**0.5))}.",
+            stacklevel=4,
+        )
+
+
+@dataclass(slots=True)
+class _Clock:
+    """Seconds of each stage, into the fit's statistics."""
+
+    stats: dict[str, Any]
+    last: float = field(default_factory=time.perf_counter)
+
+    def mark(self, stage: str) -> None:
+        now = time.perf_counter()
+        self.stats.setdefault("seconds", {})[stage] = now - self.last
+        self.last = now
