@@ -69,8 +69,13 @@ def tree_reduce(
     while len(level) > 1:
         pairs = [level[i : i + 2] for i in range(0, len(level), 2)]
         level = [pair[0] if len(pair) == 1 else merging(*pair) for pair in pairs]
+    result: Result
     if client is not None:
-        return _on_cluster(client, level[0], of_key, on_done)
+        result = client.compute(level[0], optimize_graph=False).result()
+        if on_done is not None:
+            for item in items:
+                on_done(item)
+        return result
 
     def posttask(key: Any, *_: Any) -> None:
         if on_done is not None and key in of_key:
@@ -78,8 +83,7 @@ def tree_reduce(
 
     with Callback(posttask=posttask):
         (result,) = compute_all(level, n_threads)
-    merged: Result = result
-    return merged
+    return result
 
 
 def _calls(function: Callable[[Item], Any], items: Sequence[Item], name: str) -> list[Delayed]:
@@ -88,14 +92,3 @@ def _calls(function: Callable[[Item], Any], items: Sequence[Item], name: str) ->
         dask.delayed(partial(function, item), pure=False)(dask_key_name=(name, i))
         for i, item in enumerate(items)
     ]
-
-
-def _on_cluster(
-    client: Any, root: Delayed, of_key: dict[Any, Item], on_done: Callable[[Item], None] | None
-) -> Any:
-    future = client.compute(root, optimize_graph=False)
-    result = future.result()
-    if on_done is not None:
-        for item in of_key.values():
-            on_done(item)
-    return result

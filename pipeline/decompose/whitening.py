@@ -27,12 +27,12 @@ class Whitening:
     @property
     def W(self) -> Array:
         """(D, K): Omega Sigma^-1/2, so that W'M2W is the identity."""
-        return self.basis / np.sqrt(self.eigenvalues).astype(self.basis.dtype)
+        return np.asarray(self.basis / np.sqrt(self.eigenvalues).astype(self.basis.dtype))
 
     @property
     def unwhitening(self) -> Array:
         """(D, K): W(W'W)^-1 = Omega Sigma^1/2, which takes a whitened vector back to words."""
-        return self.basis * np.sqrt(self.eigenvalues).astype(self.basis.dtype)
+        return np.asarray(self.basis * np.sqrt(self.eigenvalues).astype(self.basis.dtype))
 
 
 def exact_whitening(M2: Array, n_components: int, seed: int = 0) -> Whitening:

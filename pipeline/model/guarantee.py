@@ -60,12 +60,11 @@ class Guarantee:
             )
         else:
             # bounds fall as 1 / sqrt(N)
-            needed = self.n_docs * min(
-                self.bound_words**2 / 2, self.bound_labels**2 / 2, self.bound_weights**2
-            )
+            factor = min(self.bound_words**2 / 2, self.bound_labels**2 / 2, self.bound_weights**2)
             verdict = (
-                f"Theorem 1 says nothing at N = {self.n_docs:,}: its best bound would need about {needed:.1e} "
-                "documents to be smaller than what holds anyway. That is the theorem's caution, not a failure."
+                f"Theorem 1 says nothing at N = {self.n_docs:,}: its best bound would need about "
+                f"{self.n_docs * factor:.1e} documents to be smaller than what holds anyway. "
+                "That is the theorem's caution, not a failure."
             )
         if math.isnan(self.measured_words):
             return (

@@ -1,4 +1,4 @@
-"""Measured error bars: topics refitted from two disjoint halves of the documents, in the same three passes."""
+"""Measured error bars: topics refitted from two disjoint halves of the documents, without another read."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def half_topics(
 def _refit(
     half: WhitenedMoments, whole: TensorDecomposition, eigenvalues: Array, method: Method, seed: int
 ) -> Array | None:
-    """(K, K): a half's topics as whitened vectors, in the order of the whole fit's; None when it has too few."""
+    """(K, K): a half's topics as whitened vectors, in the whole fit's order; None when it is degenerate."""
     values, vectors = np.linalg.eigh((half.M2 + half.M2.T) / 2)
     if not np.isfinite(values).all() or values[0] <= 1e-6 * values[-1]:
         return None

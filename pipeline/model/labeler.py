@@ -77,7 +77,9 @@ class MomentLabeler(BaseEstimator):  # type: ignore[misc]
     eigenvalues_ : (K,) float64
         The largest eigenvalues of the matrix of word pairs.
     tensor_eigenvalues_ : (K,) float64
-        lambda, of the whitened tensor of word triples; `tensor_residual_` is the share of it left unexplained.
+        lambda, of the whitened tensor of word triples.
+    tensor_residual_ : float
+        Share of that tensor which the topics leave unexplained.
     n_passes_ : int
         Full reads of the corpus: 3.
     fit_stats_ : dict
@@ -287,8 +289,8 @@ class MomentLabeler(BaseEstimator):  # type: ignore[misc]
             assert labels is not None
             if labels.n_columns != len(Q):
                 raise InputError(
-                    f"The labels do not fit the model. Found {labels.n_columns} columns, the model has {len(Q)}. "
-                    "Use the columns of the training data."
+                    f"The labels do not fit the model. Found {labels.n_columns} columns, "
+                    f"the model has {len(Q)}. Use the columns of the training data."
                 )
             areas = np.full(len(P), np.nan)
             if auc:

@@ -46,7 +46,7 @@ class Settings:
     whitening: Literal["auto", "exact", "sketch"] = "auto"
     tensor: Literal["orthogonal", "power"] = "orthogonal"
     prior: Literal["eigenvalues", "uniform"] = "eigenvalues"
-    view: WordView = WordView()
+    view: WordView = field(default_factory=WordView)
     seed: int = 0
 
 
@@ -172,7 +172,7 @@ def _sample(corpus: Corpus) -> tuple[list[SparseRows], float]:
 def _sample_product(sample: list[SparseRows], view: WordView, n_threads: int | None) -> Any:
     """Omega -> M2 Omega on the sample, up to a factor."""
     rows = view.words_of(SparseRows.concatenate(sample))
-    # Two parts, whatever the number of threads: the sum must not depend on it, and each part has a D x p array.
+    # Two parts, whatever the number of threads: the sum must not depend on it, and each has a D x p array.
     middle = rows.n_rows // 2
     parts = [rows.slice(0, middle), rows.slice(middle, rows.n_rows)]
     totals = np.bincount(rows.indices, rows.values, minlength=rows.n_columns).astype(np.float32)

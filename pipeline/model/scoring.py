@@ -1,4 +1,4 @@
-"""From a document's words to topic posteriors, and from these to its best labels (the paper's section 2.4)."""
+"""From words to topic posteriors, and from these to the best labels (the paper's section 2.4)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _TILE = 8192
 
 
 def log_word_topics(O: Array, smoothing: float) -> Array:  # noqa: E741
-    """(D, K) float32: log of O mixed with a uniform distribution, so that no single word rules a topic out."""
+    """(D, K) float32: log of O mixed with a uniform distribution; no single word may rule a topic out."""
     D = max(1, len(O))
     return np.log((1 - smoothing) * O + smoothing / D).astype(np.float32)
 

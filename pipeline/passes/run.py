@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -85,7 +85,7 @@ class _Stream:
 
 @dataclass(frozen=True, slots=True)
 class _RemoteStream:
-    """The same in another process: small to send, for the corpus goes by path and large arrays as memory maps."""
+    """The same in another process: small to send, for the corpus goes by path and arrays as memory maps."""
 
     work: Any
     array_paths: dict[str, Path]
@@ -99,7 +99,6 @@ class _RemoteStream:
 
 def _by_path(work: Any, folder: Path) -> tuple[Any, dict[str, Path]]:
     """The pass without its arrays, and where these were put."""
-    assert is_dataclass(work) and not isinstance(work, type)
     paths = {}
     for field in fields(work):
         array = getattr(work, field.name)

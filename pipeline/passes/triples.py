@@ -1,4 +1,4 @@
-"""Pass 2: whitened triples of words (the paper's Algorithm 1, step 4), and how well the words are whitened."""
+"""Pass 2: whitened triples of words (Algorithm 1, step 4), and how well the words are whitened."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def whitened_moments(sums: Sums, work: Triples, half: str | None = None) -> Whit
     halves = HALVES if half is None else (half,)
 
     def total(name: str) -> Array:
-        return np.sum([sums[f"{name} {h}"] for h in halves], axis=0)
+        return np.asarray(np.sum([sums[f"{name} {h}"] for h in halves], axis=0))
 
     pairs, triples = total("pairs"), kernels.symmetrised(total("triples"))
     n_pairs, n_triples = total("weights")

@@ -39,7 +39,7 @@ class WordView:
         if X.values is None:
             return np.diff(X.indptr).astype(np.float64)
         ends = np.concatenate([[0.0], np.cumsum(X.values, dtype=np.float64)])
-        return ends[X.indptr[1:]] - ends[X.indptr[:-1]]
+        return np.asarray(ends[X.indptr[1:]] - ends[X.indptr[:-1]])
 
     def pair_weight(self, n: Array) -> Array:
         """How many ordered pairs of words a document of length n has."""
