@@ -20,12 +20,14 @@ from dask.utils import parse_bytes
 
 from pipeline.corpus.describe import describe, render
 from pipeline.corpus.store import Corpus
-from pipeline.errors import InputError, ThreepassError
+from pipeline.errors import InputError, StoreError, ThreepassError
 from pipeline.ingest.matrices import ingest_matrices
 from pipeline.ingest.sources import read_names
 from pipeline.ingest.spool import BLOCK_BYTES, IngestKeywords
 from pipeline.ingest.synthetic import SHAPES, ingest_shape
 from pipeline.ingest.xmc import ingest_xmc
+from pipeline.model.labeler import MomentLabeler
+from pipeline.predict import predict_to_file
 from pipeline.progress import ProgressDisplay
 
 
@@ -143,6 +145,84 @@ def synth(
             progress=progress,
         )
     _tell_new(corpus, dest, started, json_file)
+
+
+@app.command(epilog="Example: threepass fit train.zarr model.zarr -k 100")
+def fit(
+    corpus: Annotated[str, typer.Argument(metavar="CORPUS", help="A corpus to learn from.")],
+    model: Annotated[
+        Path, typer.Argument(metavar="MODEL", help="Where the model shall be, as in model.zarr.")
+    ],
+    n_components: Annotated[int, typer.Option("-k", "--topics", min=1, help="Number of topics.")] = 100,
+    tensor: Annotated[str, typer.Option(help="orthogonal or power.")] = "orthogonal",
+    whitening: Annotated[str, typer.Option(help="auto, exact or sketch.")] = "auto",
+    self_pairs: Annotated[str, typer.Option(help="keep (as the paper) or drop.")] = "keep",
+    words: Annotated[str, typer.Option(help="binary (as the paper) or counts.")] = "binary",
+    seed: Annotated[int, typer.Option(help="Seed of sketch and decomposition.")] = 0,
+    threads: Threads = None,
+    overwrite: Overwrite = False,
+    quiet: Quiet = False,
+    json_file: Json = None,
+) -> None:
+    """Learn a model from a corpus, in three reads."""
+    started = time.monotonic()
+    labeler = MomentLabeler(
+        n_components,
+        tensor=tensor,  # type: ignore[arg-type]  # fit refuses what it does not know, with the choices
+        whitening=whitening,  # type: ignore[arg-type]
+        self_pairs=self_pairs,  # type: ignore[arg-type]
+        words=words,  # type: ignore[arg-type]
+        n_jobs=threads,
+        random_state=seed,
+    )
+    source = Corpus.open(corpus)
+    if model.exists() and not overwrite:
+        raise StoreError(f"{model} exists already. Choose another name, or pass --overwrite.")
+    with ProgressDisplay(quiet) as progress:
+        labeler.fit(source, progress=progress)
+    labeler.save(model, overwrite=overwrite)
+    seconds = time.monotonic() - started
+    promise = labeler.guarantee()
+    text = (
+        f"{model}: {len(labeler.topic_weights_)} topics from {source.n_docs:,} documents in {seconds:.1f} s"
+    )
+    numbers = {
+        "path": str(model),
+        "seconds": seconds,
+        "topics": len(labeler.topic_weights_),
+        "fit": labeler.fit_stats_,
+        "guarantee": promise.as_dict(),
+    }
+    _tell(f"{text}\n{promise.sentence}", numbers, json_file)
+
+
+@app.command(epilog="Example: threepass predict model.zarr test.zarr best.parquet --top 5")
+def predict(
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="A model.")],
+    corpus: Annotated[str, typer.Argument(metavar="CORPUS", help="Documents to label.")],
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="NAME.parquet, or any other name for zarr.")],
+    top: Annotated[int, typer.Option(min=1, help="Labels for each document.")] = 5,
+    overwrite: Overwrite = False,
+    quiet: Quiet = False,
+) -> None:
+    """Write the best labels of every document of a corpus."""
+    labeler, source = MomentLabeler.load(model), Corpus.open(corpus)
+    with ProgressDisplay(quiet) as progress:
+        predict_to_file(labeler, source, out, k=top, overwrite=overwrite, progress=progress)
+    print(f"{out}: the {top} best labels of {source.n_docs:,} documents")
+
+
+@app.command(epilog="Example: threepass evaluate model.zarr test.zarr")
+def evaluate(
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="A model.")],
+    corpus: Annotated[str, typer.Argument(metavar="CORPUS", help="Documents with their true labels.")],
+    json_file: Json = None,
+) -> None:
+    """Measure how well a model labels a corpus: AUC, P@k, nDCG@k, recall@k, PSP@k, PSnDCG@k."""
+    scores = MomentLabeler.load(model).evaluate(Corpus.open(corpus))
+    lines = [f"{name:>14} {value:,.4f}" for name, value in scores.items() if not name.startswith("n_")]
+    counts = f"{scores['n_docs']:,} documents, {scores['n_unlabelled']:,} of them without labels"
+    _tell("\n".join([counts, *lines]), scores, json_file)
 
 
 @app.command(epilog="Example: threepass info train.zarr")

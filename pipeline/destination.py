@@ -66,6 +66,23 @@ def new_directory(dest: Path, *, overwrite: bool, is_ours: Callable[[Path], bool
         os.close(lock)
 
 
+@contextmanager
+def new_file(dest: Path, *, overwrite: bool) -> Iterator[Path]:
+    """Yield a path to write a single file at; it becomes `dest` when the block ends without an exception."""
+    if dest.is_dir():
+        raise StoreError(f"{dest} is a directory. Choose the name of a file.")
+    _refuse_existing(dest, overwrite, Path.is_file)
+    partial = dest.with_name(f".{dest.name}.{os.getpid()}.partial")
+    try:
+        yield partial
+        _refuse_existing(dest, overwrite, Path.is_file)
+        partial.replace(dest)
+    except OSError as error:
+        raise _disk_error(dest, error) from error
+    finally:
+        partial.unlink(missing_ok=True)
+
+
 def _locked(lock: int, path: Path) -> bool:
     """Take the lock, and see that `path` is still the file we locked: its writer may just have published."""
     try:

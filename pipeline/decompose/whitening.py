@@ -71,27 +71,32 @@ def warm_start(
     return sketch
 
 
-def sketched_whitening(product: Array, sketch: Array, n_components: int) -> Whitening:
+def sketched_whitening(
+    product: Array, sketch: Array, n_components: int, *, semidefinite: bool = True
+) -> Whitening:
     """The top eigenpairs of M2 from `product` = M2 Omega, Omega (D, p) being orthonormal.
 
-    Nyström's formula M2 ~ (M2 Omega)(Omega'M2 Omega)^+(M2 Omega)', which gains half a subspace iteration over
-    plain Rayleigh–Ritz. Only positive eigenvalues of the core are used, so that an M2 without self-pairs,
-    which may be indefinite, does no harm (Halko, Martinsson and Tropp 2011, section 5.5; Tropp et al. 2017).
+    A semidefinite M2 gets Nyström's formula, M2 ~ (M2 Omega)(Omega'M2 Omega)^-1(M2 Omega)', which gains half
+    a subspace iteration over plain Rayleigh–Ritz (Halko, Martinsson and Tropp 2011, section 5.5). Without
+    self-pairs M2 may be indefinite; a small eigenvalue of the core can then be the difference of large ones,
+    and its inverse nonsense. There the images of the best Ritz vectors are taken: one subspace iteration.
     """
     core = (sketch.T @ product).astype(np.float64)  # (p, p)
     values, vectors = np.linalg.eigh((core + core.T) / 2)
     keep = values > max(values[-1], 0) * 1e-7  # the product is in single precision
+    if not semidefinite:
+        keep &= np.arange(len(values)) >= len(values) - n_components
     if not keep.any():
         return _positive(sketch[:, :0], np.zeros(0), n_components)
-    # M2 ~ F F'; its eigenpairs are those of the small F'F
-    half = vectors[:, keep] / np.sqrt(values[keep])  # (p, r)
-    F = product @ half.astype(product.dtype)  # (D, r)
+    # M2 ~ F F', or M2² ~ F F'; the eigenvectors come from the small F'F
+    small = vectors[:, keep] / (np.sqrt(values[keep]) if semidefinite else 1)  # (p, r)
+    F = product @ small.astype(product.dtype)  # (D, r)
     gram = (F.T @ F).astype(np.float64)
     values, vectors = np.linalg.eigh((gram + gram.T) / 2)
     order = np.argsort(-values)[:n_components]
     order = order[values[order] > 0]
     basis = F @ (vectors[:, order] / np.sqrt(values[order])).astype(F.dtype)
-    return _positive(basis, values[order], n_components)
+    return _positive(basis, values[order] if semidefinite else np.sqrt(values[order]), n_components)
 
 
 def rotated(whitening: Whitening, M2: Array) -> tuple[Whitening, Array]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from pipeline.corpus.rows import Array
 from pipeline.errors import InputError
-from pipeline.model.halves import HalfTopics
+from pipeline.model.error_bars import ErrorBars
 from pipeline.passes.pairs import Statistics
 
 
@@ -40,7 +40,7 @@ class Guarantee:
     n_2: float
     n_3: float
     measured_words: float
-    """Median over topics: half the L1 distance between the topics of two halves of the documents."""
+    """Median over topics of the measured L1 error of a topic's word distribution."""
     measured_labels: float
     """The same for label distributions."""
 
@@ -67,11 +67,9 @@ class Guarantee:
                 "That is the theorem's caution, not a failure."
             )
         if math.isnan(self.measured_words):
-            return (
-                f"{verdict} No error bar could be measured: half of the documents was too little for a fit."
-            )
+            return f"{verdict} No error bars were measured."
         return (
-            f"{verdict} Measured on two halves of the documents: the typical topic is off by about "
+            f"{verdict} Measured on half of the documents: the typical topic is off by about "
             f"{self.measured_words:.2g} in its words and {self.measured_labels:.2g} in its labels "
             "(L1 distance; 0 is exact, 2 is nothing in common)."
         )
@@ -82,7 +80,7 @@ class Guarantee:
 
 
 def guarantee(
-    statistics: Statistics, drop_self_pairs: bool, sigma: Array, pi: Array, halves: HalfTopics, delta: float
+    statistics: Statistics, drop_self_pairs: bool, sigma: Array, pi: Array, bars: ErrorBars, delta: float
 ) -> Guarantee:
     """Evaluate Theorem 1.
 
@@ -132,8 +130,8 @@ def guarantee(
         n_1=math.log(K) + (math.log(inner) if inner > 0 else 0.0),
         n_2=(e1 / (d2 * sk)) ** 2,
         n_3=K**2 * (10 / (d2 * sk**2.5) + 2 * math.sqrt(2) / (d3 * sk**1.5)) ** 2 * e1**2,
-        measured_words=_median(halves.words) / 2,
-        measured_labels=_median(halves.labels) / 2,
+        measured_words=_median(bars.words),
+        measured_labels=_median(bars.labels),
     )
 
 

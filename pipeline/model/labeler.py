@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -16,15 +16,15 @@ from pipeline.corpus.rows import Array, SparseRows
 from pipeline.corpus.store import Corpus
 from pipeline.errors import InputError
 from pipeline.metrics import RankingSums, document_auc, propensities, ranking_sums
+from pipeline.model.error_bars import ErrorBars
 from pipeline.model.guarantee import Guarantee, guarantee
-from pipeline.model.halves import HalfTopics
 from pipeline.model.inputs import Documents, aligned, documents, training_corpus
 from pipeline.model.learn import Learned, Settings, check_enough_documents, learn
 from pipeline.model.scoring import all_scores, log_word_topics, posterior, top_labels
 from pipeline.passes.pairs import Statistics
 from pipeline.passes.run import Progress, Runner
 from pipeline.passes.words import WordView
-from pipeline.tasks import map_tasks
+from pipeline.tasks import map_tasks, n_cpus
 
 CHOICES: dict[str, tuple[str, ...]] = {
     "whitening": ("auto", "exact", "sketch"),
@@ -59,6 +59,8 @@ class MomentLabeler(BaseEstimator):  # type: ignore[misc]
         Topic weights by tensor `eigenvalues`, as the paper says, or `uniform`.
     smoothing
         Share of uniform mass that is mixed into each topic's words when labels are predicted.
+    error_bars
+        Measure how far off each topic is; makes passes 2 and 3 about half as long again.
     n_jobs
         Threads; every processor when None.
     random_state
@@ -80,6 +82,8 @@ class MomentLabeler(BaseEstimator):  # type: ignore[misc]
         lambda, of the whitened tensor of word triples.
     tensor_residual_ : float
         Share of that tensor which the topics leave unexplained.
+    error_bars_ : ErrorBars
+        For each topic the measured L1 error of its words and of its labels.
     n_passes_ : int
         Full reads of the corpus: 3.
     fit_stats_ : dict
@@ -108,6 +112,7 @@ class MomentLabeler(BaseEstimator):  # type: ignore[misc]
         words: Literal["binary", "counts"] = "binary",
         prior: Literal["eigenvalues", "uniform"] = "eigenvalues",
         smoothing: float = 0.1,
+        error_bars: bool = True,
         n_jobs: int | None = None,
         random_state: int = 0,
     ) -> None:
@@ -118,6 +123,7 @@ class MomentLabeler(BaseEstimator):  # type: ignore[misc]
         self.words = words
         self.prior = prior
         self.smoothing = smoothing
+        self.error_bars = error_bars
         self.n_jobs = n_jobs
         self.random_state = random_state
 
@@ -131,7 +137,7 @@ class MomentLabeler(BaseEstimator):  # type: ignore[misc]
         Parameters
         ----------
         X
-            A `Corpus`; or a matrix (documents, words), with `Y`: scipy, pydata/sparse, dense, or a Dask array.
+            A `Corpus`; or a matrix (documents, words), with `Y`: scipy, pydata/sparse, dense or Dask.
         Y
             (documents, labels), when X is a matrix; whatever is not zero is a label.
         client
@@ -155,7 +161,13 @@ class MomentLabeler(BaseEstimator):  # type: ignore[misc]
                     "Use words='binary', or self_pairs='keep'."
                 )
             settings = Settings(
-                self.n_components, self.whitening, self.tensor, self.prior, self._view, int(self.random_state)
+                self.n_components,
+                self.whitening,
+                self.tensor,
+                self.prior,
+                self._view,
+                self.error_bars,
+                int(self.random_state),
             )
             learned = learn(corpus, settings, Runner(self.n_jobs, client, progress))
             self._keep(learned, corpus)
@@ -170,7 +182,8 @@ class MomentLabeler(BaseEstimator):  # type: ignore[misc]
         for name, choices in CHOICES.items():
             if getattr(self, name) not in choices:
                 raise InputError(
-                    f"{name} is not known. Found {getattr(self, name)!r}. Choose one of: {', '.join(choices)}."
+                    f"{name} is not known. Found {getattr(self, name)!r}. "
+                    f"Choose one of: {', '.join(choices)}."
                 )
         if not isinstance(self.n_components, int | np.integer) or self.n_components < 1:
             raise InputError(
@@ -193,7 +206,7 @@ class MomentLabeler(BaseEstimator):  # type: ignore[misc]
         self.tensor_residual_ = learned.tensor.residual
         self.label_counts_: Array = corpus.label_counts
         self.statistics_: Statistics = learned.statistics
-        self.half_topics_: HalfTopics = learned.halves
+        self.error_bars_: ErrorBars = learned.error_bars
         self.label_names_: list[str] = corpus.labels
         self.n_features_in_ = corpus.n_terms
         self.n_passes_ = 3
@@ -207,7 +220,7 @@ class MomentLabeler(BaseEstimator):  # type: ignore[misc]
 
     def transform(self, X: Any) -> Array:
         """(n, K) float32: the probability of each topic, for each document (the paper's equation 14)."""
-        return np.concatenate(self._over_blocks(X, lambda P, _: P))
+        return np.concatenate(list(self._over_blocks(X, lambda P, _: P)))
 
     def predict_topk(self, X: Any, k: int = 5) -> tuple[Array, Array]:
         """The k best labels of each document, and their probabilities.
@@ -224,15 +237,18 @@ class MomentLabeler(BaseEstimator):  # type: ignore[misc]
         scores : (n, k) float32
             P[label | document] = sum_k Q_lk P[topic k | document]; they add up to 1 over all labels.
         """
+        labels, scores = (np.concatenate(side) for side in zip(*self.stream_topk(X, k), strict=True))
+        return labels, scores
+
+    def stream_topk(self, X: Any, k: int = 5) -> Iterator[tuple[Array, Array]]:
+        """As `predict_topk`, a block at a time: for predictions that are too many to hold."""
         if k < 1:
             raise InputError(f"k is a number of labels. Found {k}. Pass 1 or more.")
-        parts = self._over_blocks(X, lambda P, _: top_labels(P, self.label_topics_, k))
-        labels, scores = (np.concatenate(side) for side in zip(*parts, strict=True))
-        return labels, scores
+        return self._over_blocks(X, lambda P, _: top_labels(P, self.label_topics_, k))
 
     def predict_proba(self, X: Any) -> Array:
         """(n, L) float32: the probability of each label, dense; for large data see `predict_topk`."""
-        return np.concatenate(self._over_blocks(X, lambda P, _: P @ self.label_topics_.T))
+        return np.concatenate(list(self._over_blocks(X, lambda P, _: P @ self.label_topics_.T)))
 
     def predict(self, X: Any, k: int | None = None, threshold: float | None = None) -> scipy.sparse.csr_array:
         """(n, L) sparse indicator of the labels to assign.
@@ -308,7 +324,7 @@ class MomentLabeler(BaseEstimator):  # type: ignore[misc]
         """P@1: how often the best label is right."""
         return self.evaluate(X, Y, ks=(1,), auc=False)["p@1"]
 
-    def _over_blocks(self, X: Any, use: Any, Y: Any = None) -> list[Any]:
+    def _over_blocks(self, X: Any, use: Any, Y: Any = None) -> Iterator[Any]:
         """`use(posterior, labels)` of every block of some documents, in order, on threads."""
         self._fitted()
         if _is_plain(X):
@@ -321,7 +337,10 @@ class MomentLabeler(BaseEstimator):  # type: ignore[misc]
             words, labels = docs.read(number)
             return use(posterior(words, log_O, log_pi), labels)
 
-        return map_tasks(block, range(docs.n_blocks), name="predict", n_threads=self.n_jobs)
+        at_a_time = 2 * (self.n_jobs or n_cpus())
+        for first in range(0, docs.n_blocks, at_a_time):
+            numbers = range(first, min(first + at_a_time, docs.n_blocks))
+            yield from map_tasks(block, numbers, name="predict", n_threads=self.n_jobs)
 
     def _fitted(self) -> MomentLabeler:
         check_is_fitted(self)
@@ -330,14 +349,14 @@ class MomentLabeler(BaseEstimator):  # type: ignore[misc]
     # -- trust --------------------------------------------------------------------------------------------
 
     def guarantee(self, delta: float = 0.05) -> Guarantee:
-        """Theorem 1 of the paper for this corpus, and the error bars measured on two halves of it."""
+        """Theorem 1 of the paper for this corpus, and the error bars measured beside it."""
         self._fitted()
         return guarantee(
             self.statistics_,
             self.self_pairs == "drop",
             self.eigenvalues_,
             self.topic_weights_,
-            self.half_topics_,
+            self.error_bars_,
             delta,
         )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -21,13 +21,13 @@ from pipeline.decompose.whitening import (
     warm_start,
 )
 from pipeline.errors import InputError
-from pipeline.model.halves import HalfTopics, half_topics
+from pipeline.model.error_bars import ErrorBars, half_directions, word_error_bars
 from pipeline.passes import kernels
-from pipeline.passes.labels import Labels, label_moments
+from pipeline.passes.labels import Labels
 from pipeline.passes.pairs import Pairs, Statistics, exact_m2, sketched_m2
 from pipeline.passes.plan import segments
 from pipeline.passes.run import Runner, Sums
-from pipeline.passes.triples import HALVES, Triples, WhitenedMoments, whitened_moments
+from pipeline.passes.triples import EVEN, ODD, Triples, WhitenedMoments
 from pipeline.passes.words import WordView
 from pipeline.tasks import map_tasks
 
@@ -47,6 +47,7 @@ class Settings:
     tensor: Literal["orthogonal", "power"] = "orthogonal"
     prior: Literal["eigenvalues", "uniform"] = "eigenvalues"
     view: WordView = field(default_factory=WordView)
+    error_bars: bool = True
     seed: int = 0
 
 
@@ -63,7 +64,7 @@ class Learned:
     whitening: Whitening
     tensor: TensorDecomposition
     statistics: Statistics
-    halves: HalfTopics
+    error_bars: ErrorBars
     stats: dict[str, Any] = field(default_factory=dict)
     """Seconds, reads and choices made."""
 
@@ -76,40 +77,50 @@ def learn(corpus: Corpus, settings: Settings, runner: Runner) -> Learned:
     """
     stats: dict[str, Any] = {}
     clock = _Clock(stats)
+    view = settings.view
     whitening, pair_sums = _whiten(corpus, settings, runner, clock)
     statistics = Statistics.of(pair_sums)
 
-    triples = Triples(settings.view, np.ascontiguousarray(whitening.W, dtype=np.float32))
     K = len(whitening.eigenvalues)
-    triple_sums = runner.run(triples, corpus, segments(corpus, 32 * K**3))
+    triples = Triples(view, _float32(whitening.W), settings.error_bars)
+    triple_sums = runner.run(triples, corpus, segments(corpus, 16 * K**3 + 8 * corpus.n_terms * K))
     clock.mark("triples")
-    moments = whitened_moments(triple_sums, triples)
+    moments = triples.moments(triple_sums, EVEN, ODD)
     stats["whitening_error"] = float(abs(moments.M2 - np.eye(K)).max())
     whitening, R = rotated(whitening, moments.M2)
     tensor = decompose(_carried(moments, R).M3, settings.tensor, seed=settings.seed)
     clock.mark("tensor")
 
-    unwhitening = whitening.unwhitening
-    O = word_topics(unwhitening, tensor.eigenvectors)  # noqa: E741
+    O = _float32(word_topics(whitening.unwhitening, tensor.eigenvectors))  # noqa: E741
     uniform = np.full(len(tensor.eigenvalues), 1 / len(tensor.eigenvalues))
     pi = topic_weights(tensor.eigenvalues) if settings.prior == "eigenvalues" else uniform
 
-    V = whitening.W @ tensor.eigenvectors.astype(whitening.basis.dtype)
-    labels = Labels(settings.view, np.ascontiguousarray(V, dtype=np.float32), corpus.n_labels)
-    label_sums = runner.run(labels, corpus, segments(corpus, 16 * corpus.n_labels * len(pi)))
-    clock.mark("labels")
-    Q = label_topics(label_moments(label_sums)).astype(np.float32)
+    directions = None
+    bars = ErrorBars.unknown(len(pi))
+    if settings.error_bars:
+        half = _carried(triples.moments(triple_sums, EVEN), R)
+        directions = half_directions(half, tensor, whitening.eigenvalues, settings.tensor, settings.seed)
+    if directions is not None:
+        bars = replace(bars, words=word_error_bars(O, triples, triple_sums, R @ directions))
+        clock.mark("error bars")
+    del triple_sums
 
-    halves = half_topics(
-        whitening,
-        tensor,
-        [_carried(whitened_moments(triple_sums, triples, half), R) for half in HALVES],
-        [label_topics(label_moments(label_sums, half)) for half in HALVES],
-        settings.tensor,
-        settings.seed,
+    labels = Labels(
+        view,
+        _float32(whitening.W @ tensor.eigenvectors.astype(whitening.basis.dtype)),
+        corpus.n_labels,
+        None if directions is None else _float32(whitening.W @ directions.astype(whitening.basis.dtype)),
     )
-    clock.mark("halves")
-    return Learned(O.astype(np.float32), Q, pi, whitening, tensor, statistics, halves, stats)
+    label_sums = runner.run(labels, corpus, segments(corpus, 16 * corpus.n_labels * len(pi)))
+    Q = label_topics(labels.moments(label_sums))
+    if directions is not None:
+        bars = replace(bars, labels=abs(Q - label_topics(labels.even_moments(label_sums))).sum(axis=0))
+    clock.mark("labels")
+    return Learned(O, _float32(Q), pi, whitening, tensor, statistics, bars, stats)
+
+
+def _float32(matrix: Array) -> Array:
+    return np.ascontiguousarray(matrix, dtype=np.float32)
 
 
 def _carried(moments: WhitenedMoments, R: Array) -> WhitenedMoments:
@@ -142,7 +153,9 @@ def _whiten(corpus: Corpus, settings: Settings, runner: Runner, clock: _Clock) -
         sums = runner.run(Pairs(view, D, sketch), corpus, segments(corpus, 8 * D * width))
         clock.mark("pairs")
         _check_pairs(sums)
-        whitening = sketched_whitening(sketched_m2(sums, view, sketch), sketch, K)
+        whitening = sketched_whitening(
+            sketched_m2(sums, view, sketch), sketch, K, semidefinite=not view.drop_self_pairs
+        )
     sums.pop("pairs")
     clock.mark("whitening")
     return whitening, sums

@@ -21,7 +21,7 @@ import zarr.storage
 from pipeline.corpus import format as fmt
 from pipeline.destination import new_directory
 from pipeline.errors import StoreError
-from pipeline.model.halves import HalfTopics
+from pipeline.model.error_bars import ErrorBars
 from pipeline.model.labeler import MomentLabeler
 from pipeline.passes.pairs import Statistics
 
@@ -44,9 +44,8 @@ def save_model(model: MomentLabeler, path: Path, overwrite: bool) -> None:
         root = zarr.create_group(zarr.storage.LocalStore(partial), zarr_format=3)
         for name, dtype in _ARRAYS.items():
             fmt.write_array(root, name, np.asarray(getattr(model, f"{name}_"), dtype))
-        halves = model.half_topics_
-        fmt.write_array(root, "half_words", halves.words)
-        fmt.write_array(root, "half_labels", halves.labels)
+        fmt.write_array(root, "word_errors", model.error_bars_.words)
+        fmt.write_array(root, "label_errors", model.error_bars_.labels)
         fmt.write_names(root, "labels", model.label_names_)
         root.attrs[fmt.ATTRIBUTE] = {
             "format": FORMAT,
@@ -73,9 +72,8 @@ def load_model(path: str | Path) -> MomentLabeler:
             setattr(model, f"{name}_", mark[name])
         for name, dtype in _ARRAYS.items():
             setattr(model, f"{name}_", _read(root, name, dtype))
-        model.half_topics_ = HalfTopics(
-            _read(root, "half_words", np.float64), _read(root, "half_labels", np.float64)
-        )
+        words, labels = (_read(root, name, np.float64) for name in ("word_errors", "label_errors"))
+        model.error_bars_ = ErrorBars(words, labels)
         model.label_names_ = fmt.read_names(root, "labels") or []
         D, K = model.word_topics_.shape
         shapes_fit = (
