@@ -35,6 +35,7 @@ EXACT_TERMS = 4096
 """Widest corpus whose word pairs are held whole: 134 MB of M2 in double precision."""
 OVERSAMPLING = 100
 SAMPLE_SHARE = 0.07
+SAMPLE_DOCS = 20_000
 SAMPLE_BYTES = 500_000_000
 
 
@@ -170,7 +171,7 @@ def _check_pairs(sums: Sums) -> None:
 
 
 def _sample(corpus: Corpus) -> tuple[list[SparseRows], float]:
-    """Some blocks, spread evenly, in memory; and the share of all blocks that was read for them."""
+    """Some documents of a few blocks, in memory; and the share of all blocks that was read for them."""
     decoded = [8 * block.x_nnz + 16 * block.n_docs for block in corpus.info.blocks]
     affordable = max(1, int(SAMPLE_BYTES / max(1, max(decoded))))
     count = min(max(1, round(SAMPLE_SHARE * corpus.n_blocks)), affordable)
@@ -179,7 +180,11 @@ def _sample(corpus: Corpus) -> tuple[list[SparseRows], float]:
     if sum(block.n_rows for block in blocks) == 0:  # a view may have empty blocks
         fullest = int(np.argmax(corpus.block_rows))
         blocks = [corpus.block_side("X", fullest)]
-    return blocks, len(blocks) / corpus.n_blocks
+    # large blocks hold more than is needed: every so many documents of them will do
+    wanted = max(SAMPLE_DOCS, SAMPLE_SHARE * corpus.n_docs)
+    step = max(1, int(sum(block.n_rows for block in blocks) / wanted))
+    thinned = [block.take(np.arange(0, block.n_rows, step)) for block in blocks] if step > 1 else blocks
+    return thinned, len(blocks) / corpus.n_blocks
 
 
 def _sample_product(sample: list[SparseRows], view: WordView, n_threads: int | None) -> Any:

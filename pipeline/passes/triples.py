@@ -107,8 +107,8 @@ class Triples:
         return WhitenedMoments(pairs / max(n_pairs, 1), triples / max(n_triples, 1))
 
     def even_m2_times(self, sums: Sums, coordinates: Array) -> Array:
-        """(D,): M2 W a for a (K,) vector a, M2 being that of the even documents, up to a factor."""
+        """(D, m): M2 W A for a (K, m) matrix A, M2 being that of the even documents, up to a factor."""
         product = sums[f"products {EVEN}"] @ coordinates.astype(sums[f"products {EVEN}"].dtype)
         if self.view.drop_self_pairs:
-            product -= sums[f"totals {EVEN}"] * (self.W @ coordinates.astype(self.W.dtype))
+            product -= sums[f"totals {EVEN}"][:, None] * (self.W @ coordinates.astype(self.W.dtype))
         return np.asarray(product)
