@@ -38,7 +38,7 @@ def planted(n_docs: int, labels: Lengths, seed: int) -> Planted:
 def matched_errors(corpus: Corpus, model: MomentLabeler) -> tuple[float, float, float]:
     """L1 errors of O and Q (mean over topics) and of pi, each true topic matched with its own estimate."""
     truth = planted_truth(corpus)
-    O = model.word_topics_[corpus.term_ids]  # noqa: E741
+    O = model.word_topics_[corpus.term_ids]
     distance = abs(truth.O[:, :, None] - O[:, None, :]).sum(axis=0)  # (true, found)
     true, found = scipy.optimize.linear_sum_assignment(distance)
     Q, pi = model.label_topics_[:, found], model.topic_weights_[found]

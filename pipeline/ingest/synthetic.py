@@ -174,7 +174,7 @@ SHAPES = {
 class Truth:
     """The model that a planted corpus was drawn from, in the corpus's own column order."""
 
-    O: Array  # noqa: E741  (the paper's letter)
+    O: Array
     """(n_terms, K) float64: P[word | topic]."""
     Q: Array
     """(n_labels, K) float64: P[label | topic]."""

@@ -63,7 +63,7 @@ def half_directions(
     return np.asarray(S @ U[:, match])
 
 
-def word_error_bars(O: Array, triples: Triples, sums: Sums, directions: Array) -> Array:  # noqa: E741
+def word_error_bars(O: Array, triples: Triples, sums: Sums, directions: Array) -> Array:
     """(K,): L1 distance between each column of O and the even documents' own mu = M2 v, v = W `directions`.
 
     For the whole fit M2 v_k = M2 W u_k = W† u_k: this is how it computes mu, too.

@@ -56,7 +56,7 @@ class Settings:
 class Learned:
     """What three passes tell; columns of words as in the corpus."""
 
-    O: Array  # noqa: E741  (the paper's letter)
+    O: Array
     """(D, K) float32: P[word | topic]."""
     Q: Array
     """(L, K) float32: P[label | topic]."""
@@ -92,7 +92,7 @@ def learn(corpus: Corpus, settings: Settings, runner: Runner) -> Learned:
     tensor = decompose(_carried(moments, R).M3, settings.tensor, seed=settings.seed)
     clock.mark("tensor")
 
-    O = _float32(word_topics(whitening.unwhitening, tensor.eigenvectors))  # noqa: E741
+    O = _float32(word_topics(whitening.unwhitening, tensor.eigenvectors))
     uniform = np.full(len(tensor.eigenvalues), 1 / len(tensor.eigenvalues))
     pi = topic_weights(tensor.eigenvalues) if settings.prior == "eigenvalues" else uniform
 

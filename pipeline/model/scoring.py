@@ -16,7 +16,7 @@ _SLAB = 1024
 _TILE = 8192
 
 
-def log_word_topics(O: Array, smoothing: float) -> Array:  # noqa: E741
+def log_word_topics(O: Array, smoothing: float) -> Array:
     """(D, K) float32: log of O mixed with a uniform distribution; no single word may rule a topic out."""
     D = max(1, len(O))
     return np.log((1 - smoothing) * O + smoothing / D).astype(np.float32)
