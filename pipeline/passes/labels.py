@@ -61,8 +61,8 @@ class Labels:
 
     def moments(self, sums: Sums) -> Array:
         """(L, K): M2L(WU, WU), column k being gamma_k."""
-        return np.asarray(sums["moments"] / max(sums["weights"][0], 1.0))
+        return np.asarray(sums["moments"] / (sums["weights"][0] or 1))
 
     def even_moments(self, sums: Sums) -> Array:
         """(L, K): the same from the even documents alone, with their own directions."""
-        return np.asarray(sums["even moments"] / max(sums["weights"][1], 1.0))
+        return np.asarray(sums["even moments"] / (sums["weights"][1] or 1))

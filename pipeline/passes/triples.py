@@ -104,7 +104,7 @@ class Triples:
                 once += (A[rows].T @ outer).reshape(K, K, K)
                 triples += 2 * ((W[rows] * c[rows, None]).T @ outer).reshape(K, K, K)
             triples -= once + once.transpose(1, 0, 2) + once.transpose(1, 2, 0)
-        return WhitenedMoments(pairs / max(n_pairs, 1), triples / max(n_triples, 1))
+        return WhitenedMoments(pairs / (n_pairs or 1), triples / (n_triples or 1))
 
     def even_m2_times(self, sums: Sums, coordinates: Array) -> Array:
         """(D, m): M2 W A for a (K, m) matrix A, M2 being that of the even documents, up to a factor."""
