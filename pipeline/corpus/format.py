@@ -156,9 +156,15 @@ def read_rows(root: zarr.Group, info: CorpusInfo, side: Side, number: int) -> Sp
 
 def checksum(rows: SparseRows) -> int:
     """CRC-32C of the decoded arrays, in the order indptr, indices, values."""
+    arrays = (rows.indptr, rows.indices, rows.values)
+    return crc32c(*(array for array in arrays if array is not None))
+
+
+def crc32c(*arrays: Array) -> int:
+    """CRC-32C of the bytes of some arrays, one after the other."""
     crc = google_crc32c.Checksum()
-    for array in (rows.indptr, rows.indices, rows.values):
-        raw = np.empty(0, np.uint8) if array is None else np.ascontiguousarray(array).view(np.uint8)
+    for array in arrays:
+        raw = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
         for start in range(0, len(raw), 2**20):  # the library wants bytes: copy little at a time
             crc.update(raw[start : start + 2**20].tobytes())
     return int.from_bytes(crc.digest(), "big")

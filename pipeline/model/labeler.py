@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 import scipy.sparse
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -35,7 +35,7 @@ CHOICES: dict[str, tuple[str, ...]] = {
 }
 
 
-class MomentLabeler(BaseEstimator):  # type: ignore[misc]
+class MomentLabeler(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Labels for documents, from moments of words and of words with labels.
 
     The model (the paper's equation 1): a document has one of K topics; its words and its labels are drawn
@@ -147,8 +147,7 @@ class MomentLabeler(BaseEstimator):  # type: ignore[misc]
         """
         self._check_parameters()
         if _is_plain(X) and Y is not None:
-            X, Y = validate_data(self, X, Y, accept_sparse="csr", multi_output=True, ensure_min_samples=1)
-            Y = np.reshape(Y, (-1, 1)) if getattr(Y, "ndim", 2) == 1 else Y
+            X, Y = self._validated(X, Y)
         with training_corpus(X, Y, self.n_jobs) as corpus:
             if corpus.n_labels == 0 or corpus.n_terms == 0:
                 raise InputError(
@@ -173,6 +172,27 @@ class MomentLabeler(BaseEstimator):  # type: ignore[misc]
             self._keep(learned, corpus)
         check_enough_documents(self.statistics_.n_docs, len(self.topic_weights_))
         return self
+
+    def _validated(self, X: Any, Y: Any = None) -> tuple[Any, Any]:
+        """What scikit-learn checks of any estimator's input; with Y, when fitting."""
+        try:
+            if Y is None:
+                return validate_data(self, X, accept_sparse="csr", reset=False), None
+            X, Y = validate_data(self, X, Y, accept_sparse="csr", multi_output=True)
+        except ValueError as error:
+            raise InputError(str(error)) from error
+        Y = Y.reshape(-1, 1) if Y.ndim == 1 else Y
+        if Y.dtype.kind not in "buif":
+            raise InputError(
+                f"Labels must come as a matrix with a column for each label. Found values of type {Y.dtype}. "
+                "Use sklearn.preprocessing.MultiLabelBinarizer."
+            )
+        return X, Y
+
+    @property
+    def classes_(self) -> Array:
+        """(L,): the columns of Y, which `predict_proba` has too."""
+        return np.arange(len(self.label_topics_))
 
     @property
     def _view(self) -> WordView:
@@ -242,8 +262,8 @@ class MomentLabeler(BaseEstimator):  # type: ignore[misc]
 
     def stream_topk(self, X: Any, k: int = 5) -> Iterator[tuple[Array, Array]]:
         """As `predict_topk`, a block at a time: for predictions that are too many to hold."""
-        if k < 1:
-            raise InputError(f"k is a number of labels. Found {k}. Pass 1 or more.")
+        if not (isinstance(k, int | np.integer) and k > 0):
+            raise InputError(f"k is a number of labels. Found {k!r}. Pass 1 or more.")
         return self._over_blocks(X, lambda P, _: top_labels(P, self.label_topics_, k))
 
     def predict_proba(self, X: Any) -> Array:
@@ -328,7 +348,7 @@ class MomentLabeler(BaseEstimator):  # type: ignore[misc]
         """`use(posterior, labels)` of every block of some documents, in order, on threads."""
         self._fitted()
         if _is_plain(X):
-            X = validate_data(self, X, accept_sparse="csr", reset=False)
+            X, _ = self._validated(X)
         docs: Documents = documents(X, Y, self.n_features_in_)
         log_O = aligned(log_word_topics(self.word_topics_, self.smoothing), docs.columns)
         log_pi = np.log(np.maximum(self.topic_weights_, 1e-300))

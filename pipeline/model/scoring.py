@@ -31,11 +31,12 @@ def posterior(X: SparseRows, log_O: Array, log_pi: Array) -> Array:
     Cost: nnz rows of log O are gathered.
     """
     binary = SparseRows(X.indptr, X.indices, None, X.n_columns)
-    P = kernels.times(binary, log_O) + log_pi.astype(np.float32)  # (n, K)
+    # logarithms of long documents run into the thousands: only double precision keeps their differences
+    P = kernels.times(binary, log_O, np.float64) + log_pi  # (n, K)
     P -= P.max(axis=1, keepdims=True)
     np.exp(P, out=P)
     P /= P.sum(axis=1, keepdims=True)
-    return P
+    return P.astype(np.float32)
 
 
 def top_labels(P: Array, Q: Array, k: int) -> tuple[Array, Array]:

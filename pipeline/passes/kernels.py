@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numba
 import numpy as np
+import numpy.typing as npt
 
 from pipeline.corpus.rows import Array, SparseRows
 
@@ -19,12 +20,12 @@ _TRIPLE_BLOCK = 16
 _jit = numba.njit(nogil=True, cache=True, fastmath=True)
 
 
-def times(X: SparseRows, W: Array) -> Array:
-    """Z = X W: (n, D) sparse times (D, K).
+def times(X: SparseRows, W: Array, dtype: npt.DTypeLike = None) -> Array:
+    """Z = X W: (n, D) sparse times (D, K), summed in `dtype`, or in that of W.
 
     Cost: nnz rows of W are gathered; n K floats out.
     """
-    Z = np.zeros((X.n_rows, W.shape[1]), W.dtype)
+    Z = np.zeros((X.n_rows, W.shape[1]), dtype or W.dtype)
     _times(X.indptr, X.indices, X.values, W, Z)
     return Z
 

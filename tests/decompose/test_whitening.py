@@ -1,0 +1,324 @@
+"""Whitening: W'M2W = I and the true eigenvalues, exactly or from a sketch, for any M2 of documents."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.linalg
+import scipy.sparse.linalg
+
+from pipeline import Corpus, InputError, ingest_matrices, ingest_planted
+from pipeline.decompose import whitening as module
+from pipeline.decompose.whitening import (
+    Whitening,
+    exact_whitening,
+    rotated,
+    sketched_whitening,
+    warm_start,
+)
+from pipeline.ingest.synthetic import Lengths, Planted
+from pipeline.model.learn import Settings, _carried, _sample, _sample_product, learn
+from pipeline.passes.run import Runner
+from pipeline.passes.triples import WhitenedMoments
+from pipeline.passes.words import WordView
+from tests import naive_moments as naive
+
+MODEL = Planted(2500, 900, 8, 8, words=Lengths(30, 25), labels=Lengths(2, 2), distinct=False, seed=3)
+VIEWS = [WordView(counts, drop) for counts in (False, True) for drop in (False, True)]
+every_view = pytest.mark.parametrize(
+    "view", VIEWS, ids=["binary-keep", "binary-drop", "counts-keep", "counts-drop"]
+)
+
+
+@pytest.fixture(scope="module")
+def planted(tmp_path_factory: pytest.TempPathFactory) -> tuple[Corpus, np.ndarray]:
+    path = tmp_path_factory.mktemp("whitening") / "planted.zarr"
+    corpus = ingest_planted(MODEL, path, block_bytes=45_000)
+    assert corpus.n_blocks > 10
+    return corpus, corpus.to_scipy()[0].toarray().astype(np.float64)
+
+
+def semidefinite(D: int, rank: int, seed: int = 0) -> np.ndarray:
+    """(D, D) of this rank, with eigenvalues that fall like those of text."""
+    basis = np.linalg.qr(np.random.default_rng([seed, D]).standard_normal((D, rank)))[0]
+    return (basis / np.arange(1, rank + 1)) @ basis.T
+
+
+def sketch_of(M2: np.ndarray, width: int) -> np.ndarray:
+    return warm_start(lambda omega: (M2 @ omega).astype(np.float32), len(M2), width, seed=0)
+
+
+def from_sketch(M2: np.ndarray, K: int, width: int, **options: Any) -> Whitening:
+    sketch = sketch_of(M2, width)
+    return sketched_whitening((M2 @ sketch).astype(np.float32), sketch, K, **options)
+
+
+def assert_whitens(whitening: Whitening, M2: np.ndarray, tolerance: float) -> None:
+    K = len(whitening.eigenvalues)
+    np.testing.assert_allclose(whitening.W.T @ M2 @ whitening.W, np.eye(K), atol=tolerance)
+    np.testing.assert_allclose(whitening.basis.T @ whitening.basis, np.eye(K), atol=tolerance)
+    assert (whitening.eigenvalues > 0).all()
+    assert (np.diff(whitening.eigenvalues) <= 0).all()
+    W = np.asarray(whitening.W, np.float64)
+    pseudo_inverse = W @ np.linalg.inv(W.T @ W)
+    np.testing.assert_allclose(
+        whitening.unwhitening, pseudo_inverse, atol=tolerance * whitening.eigenvalues[0] ** 0.5
+    )
+
+
+# -- exact ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("D", "K", "solver"),
+    [(40, 5, "LAPACK"), (500, 5, "LAPACK"), (501, 20, "ARPACK"), (520, 129, "ARPACK"), (520, 130, "LAPACK")],
+)
+def test_exact__both_solvers_give_the_top_eigenpairs(
+    D: int, K: int, solver: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    M2 = semidefinite(D, D)
+    called = []
+    for where, name, label in (
+        (scipy.linalg, "eigh", "LAPACK"),
+        (scipy.sparse.linalg, "eigsh", "ARPACK"),
+    ):
+        plain = getattr(where, name)
+
+        def spy(*args: Any, plain: Any = plain, label: str = label, **kwargs: Any) -> Any:
+            called.append(label)
+            return plain(*args, **kwargs)
+
+        monkeypatch.setattr(where, name, spy)
+    whitening = exact_whitening(M2, K)
+    assert called == [solver]
+    np.testing.assert_allclose(whitening.eigenvalues, 1 / np.arange(1, K + 1), rtol=1e-9)
+    assert_whitens(whitening, M2, 1e-8)
+
+
+@every_view
+@pytest.mark.parametrize(("D", "K"), [(300, 5), (900, 20)])
+def test_exact__whitens_a_planted_corpus(
+    planted: tuple[Corpus, np.ndarray], view: WordView, D: int, K: int
+) -> None:
+    M2 = naive.m2_by_products(planted[1][:, :D], view.counts, view.drop_self_pairs)
+    whitening = exact_whitening(M2, K)
+    np.testing.assert_allclose(whitening.eigenvalues, np.linalg.eigvalsh(M2)[::-1][:K], rtol=1e-8)
+    assert_whitens(whitening, M2, 1e-7)
+
+
+def test_exact__one_seed_one_result() -> None:
+    M2 = semidefinite(600, 50)
+    one, other = (exact_whitening(M2, 5, seed=3) for _ in range(2))
+    np.testing.assert_array_equal(one.basis, other.basis)
+
+
+# -- from a sketch --------------------------------------------------------------------------------------
+
+
+def test_warm_start__is_orthonormal_and_finds_the_subspace() -> None:
+    M2 = semidefinite(400, 400)
+    sketch = sketch_of(M2, 60)
+    assert sketch.dtype == np.float32
+    np.testing.assert_allclose(sketch.T @ sketch, np.eye(60), atol=1e-5)
+    top = exact_whitening(M2, 10).basis
+    assert np.linalg.svd(sketch.T @ top, compute_uv=False).min() > 0.999
+
+
+@pytest.mark.parametrize(("D", "rank", "width"), [(30, 30, 100), (200, 3, 50)])
+def test_warm_start__survives_a_small_or_degenerate_sample(D: int, rank: int, width: int) -> None:
+    sketch = sketch_of(semidefinite(D, rank), width)
+    assert sketch.shape == (D, min(D, width))
+    np.testing.assert_allclose(sketch.T @ sketch, np.eye(min(D, width)), atol=1e-4)
+
+
+def test_orthonormal__zero_and_repeated_columns() -> None:
+    column = np.ones((50, 1), np.float32)
+    for matrix in (np.zeros((50, 4), np.float32), np.repeat(column, 4, axis=1)):
+        Q = module._orthonormal(matrix)
+        np.testing.assert_allclose(Q.T @ Q, np.eye(4), atol=1e-5)
+
+
+@pytest.mark.parametrize("is_semidefinite", [True, False])
+def test_sketched__equals_exact_when_the_sketch_spans_everything(is_semidefinite: bool) -> None:
+    M2 = semidefinite(80, 80)
+    if not is_semidefinite:
+        M2 -= 0.02 * np.eye(80)
+    whitening = from_sketch(M2, 6, 80, semidefinite=is_semidefinite)
+    np.testing.assert_allclose(whitening.eigenvalues, np.linalg.eigvalsh(M2)[::-1][:6], rtol=1e-4)
+    assert_whitens(whitening, M2, 1e-3)
+
+
+def test_sketched__a_large_negative_eigenvalue_is_not_taken_for_a_topic() -> None:
+    basis = np.linalg.qr(np.random.default_rng(1).standard_normal((200, 200)))[0]
+    values = np.concatenate([[1, 0.5, 0.3], -np.linspace(0.9, 0.01, 40), np.zeros(157)])
+    M2 = (basis * values) @ basis.T
+    with pytest.warns(UserWarning, match="Only 3 topics instead of 5"):
+        whitening = from_sketch(M2, 5, 60, semidefinite=False)
+    np.testing.assert_allclose(whitening.eigenvalues, [1, 0.5, 0.3], rtol=0.02)
+
+
+@every_view
+def test_learn__exact_and_sketch_whiten_the_corpus(
+    planted: tuple[Corpus, np.ndarray], view: WordView
+) -> None:
+    corpus, X = planted
+    M2 = naive.m2_by_products(X, view.counts, view.drop_self_pairs)
+    exact = learn(corpus, Settings(8, "exact", view=view), Runner(2))
+    sketch = learn(corpus, Settings(8, "sketch", view=view), Runner(2))
+    np.testing.assert_allclose(exact.whitening.eigenvalues, np.linalg.eigvalsh(M2)[::-1][:8], rtol=1e-4)
+    np.testing.assert_allclose(sketch.whitening.eigenvalues, exact.whitening.eigenvalues, rtol=0.03)
+    assert_whitens(exact.whitening, M2, 1e-5)
+    assert_whitens(sketch.whitening, M2, 1e-5)
+    assert exact.stats["whitening_error"] < 1e-5
+    assert exact.stats["whitening_error"] < sketch.stats["whitening_error"] < 0.2
+    # both span the same words, all but for the last and weakest direction
+    overlap = np.linalg.svd(exact.whitening.basis.T @ sketch.whitening.basis, compute_uv=False)
+    assert overlap[-2] > 0.98
+
+
+@pytest.mark.parametrize("documents", [1, 5])
+def test_learn__a_view_that_ends_in_a_sampled_block_is_sampled_well(
+    planted: tuple[Corpus, np.ndarray], documents: int
+) -> None:
+    corpus, _ = planted
+    full, _ = _sample(corpus)
+    same = [np.array_equal(block.X.indices, full[0].indices) for block in corpus.blocks()]
+    first = same.index(True)
+    view = corpus.head(int(corpus.block_rows[:first].sum()) + documents)
+    sample, share = _sample(view)
+    n_sampled = sum(rows.n_rows for rows in sample)
+    assert n_sampled >= 0.5 * share * view.n_docs
+
+
+@every_view
+def test_sample_product__is_m2_of_the_sample_times_the_sketch(
+    planted: tuple[Corpus, np.ndarray], view: WordView
+) -> None:
+    corpus, X = planted
+    sample = [corpus.block(0).X, corpus.block(1).X]
+    n = sum(rows.n_rows for rows in sample)
+    M2 = naive.m2_by_products(X[:n], view.counts, view.drop_self_pairs)
+    omega = np.random.default_rng(0).standard_normal((corpus.n_terms, 3), dtype=np.float32)
+    product = _sample_product(sample, view, n_threads=2)(omega)
+    cosine = np.sum(product * (M2 @ omega)) / np.linalg.norm(product) / np.linalg.norm(M2 @ omega)
+    assert cosine == pytest.approx(1, abs=1e-6)
+
+
+# -- rotation -------------------------------------------------------------------------------------------
+
+
+def test_rotated__makes_a_rough_whitening_exact_in_its_own_subspace() -> None:
+    M2 = semidefinite(120, 120)
+    rng = np.random.default_rng(4)
+    basis = np.linalg.qr(exact_whitening(M2, 6).basis + 0.02 * rng.standard_normal((120, 6)))[0]
+    rough = Whitening(basis, np.diag(basis.T @ M2 @ basis) * np.linspace(0.7, 1.3, 6))
+    measured = rough.W.T @ M2 @ rough.W
+    assert abs(measured - np.eye(6)).max() > 0.2
+    whitening, R = rotated(rough, measured)
+    assert_whitens(whitening, M2, 1e-10)
+    np.testing.assert_allclose(whitening.W, rough.W @ R, atol=1e-10)
+    np.testing.assert_allclose(basis @ (basis.T @ whitening.basis), whitening.basis, atol=1e-10)
+    np.testing.assert_allclose(whitening.eigenvalues, np.linalg.eigvalsh(basis.T @ M2 @ basis)[::-1])
+
+
+def test_rotated__carries_a_tensor() -> None:
+    rng = np.random.default_rng(5)
+    X = rng.poisson(0.5, (30, 12))
+    rough = Whitening(np.linalg.qr(rng.standard_normal((12, 4)))[0], np.array([0.4, 0.3, 0.2, 0.1]))
+    M2 = naive.whitened_m2(X, rough.W)
+    whitening, R = rotated(rough, M2)
+    carried = _carried(WhitenedMoments(M2, naive.whitened_m3(X, rough.W)), R)
+    np.testing.assert_allclose(carried.M2, np.eye(4), atol=1e-10)
+    np.testing.assert_allclose(carried.M3, naive.whitened_m3(X, whitening.W), atol=1e-10)
+
+
+def test_rotated__drops_what_is_not_positive_and_says_so() -> None:
+    rough = Whitening(np.eye(10)[:, :3], np.array([3.0, 2.0, 1.0]))
+    with pytest.warns(UserWarning, match="Only 2 topics instead of 3"):
+        whitening, R = rotated(rough, np.diag([1.0, -0.2, 1.1]))
+    assert R.shape == (3, 2)
+    np.testing.assert_allclose(whitening.eigenvalues, [3, 1.1])
+    np.testing.assert_allclose(whitening.W, rough.W @ R)
+
+
+# -- too little to whiten -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("make", [exact_whitening, lambda M2, K: from_sketch(M2, K, 60)])
+@pytest.mark.parametrize("D", [40, 700])
+@pytest.mark.parametrize("rank", [1, 3])
+def test_whitening__fewer_topics_than_wanted_with_a_warning(make: Any, D: int, rank: int) -> None:
+    M2 = semidefinite(D, rank)
+    with pytest.warns(UserWarning, match=f"Only {rank} topics instead of 5.*n_components={rank}"):
+        whitening = make(M2, 5)
+    assert whitening.W.shape == (D, rank)
+    np.testing.assert_allclose(whitening.eigenvalues, 1 / np.arange(1, rank + 1), rtol=1e-4)
+    assert_whitens(whitening, M2, 1e-3)
+
+
+@pytest.mark.parametrize("make", [exact_whitening, lambda M2, K: from_sketch(M2, K, 60)])
+def test_whitening__more_topics_than_words(make: Any) -> None:
+    M2 = semidefinite(6, 6)
+    with pytest.warns(UserWarning, match="Only 6 topics instead of 9"):
+        whitening = make(M2, 9)
+    assert_whitens(whitening, M2, 1e-3)
+
+
+@pytest.mark.parametrize("whitening", ["exact", "sketch"])
+def test_learn__identical_documents_are_two_topics_at_most(tmp_path: Path, whitening: Any) -> None:
+    X = np.zeros((60, 30))
+    X[::3, :9] = 1
+    X[1::3, 5:20] = 1
+    X[2::3, 5:20] = 1
+    corpus = ingest_matrices(X, np.ones((60, 2)), tmp_path / "two.zarr", block_bytes=2000)
+    with pytest.warns(UserWarning, match="Only 2 topics instead of 4"):
+        learned = learn(corpus, Settings(4, whitening, prior="uniform"), Runner(1))
+    assert learned.O.shape == (30, 2)
+    assert learned.Q.shape == learned.pi.shape * 2
+    np.testing.assert_allclose(learned.O.sum(axis=0), 1, rtol=1e-5)
+
+
+@pytest.mark.parametrize("whitening", ["exact", "sketch"])
+@pytest.mark.parametrize("D", [30, 700])
+def test_learn__identical_documents_are_one_sure_topic(tmp_path: Path, whitening: Any, D: int) -> None:
+    X = np.zeros((60, D))
+    X[:, np.random.default_rng(0).choice(D, 15, replace=False)] = 1
+    corpus = ingest_matrices(X, np.ones((60, 2)), tmp_path / "one.zarr", block_bytes=2000)
+    learned = learn(corpus, Settings(1, whitening), Runner(1))  # no warning: warnings are errors here
+    assert learned.pi.tolist() == [1]
+    np.testing.assert_allclose(learned.O[:, 0], X[0, corpus.term_ids] / 15, atol=1e-5)
+
+
+@pytest.mark.parametrize("D", [10, 600])
+def test_whitening__nothing_positive_is_refused(D: int) -> None:
+    sketch = np.eye(D, 5, dtype=np.float32)
+    with pytest.raises(InputError, match="No two words"):
+        exact_whitening(-np.eye(D), 3)
+    for is_semidefinite in (True, False):
+        for product in (-sketch, np.zeros_like(sketch)):
+            with pytest.raises(InputError, match="No two words"):
+                sketched_whitening(product, sketch, 3, semidefinite=is_semidefinite)
+
+
+@pytest.mark.parametrize("whitening", ["exact", "sketch"])
+def test_learn__documents_of_one_word_are_refused_without_self_pairs(tmp_path: Path, whitening: Any) -> None:
+    corpus = ingest_matrices(np.eye(12), np.ones((12, 2)), tmp_path / "eye.zarr")
+    with pytest.raises(InputError, match="No document has two words"):
+        learn(corpus, Settings(2, whitening, view=WordView(drop_self_pairs=True)), Runner(1))
+
+
+@pytest.mark.filterwarnings("ignore:The topic weights:UserWarning", "ignore:Only .* topics:UserWarning")
+@pytest.mark.parametrize("whitening", ["exact", "sketch"])
+def test_learn__an_indefinite_m2_does_no_harm(tmp_path: Path, whitening: Any) -> None:
+    # pairs along a cycle: half of the eigenvalues, 2 cos(t), are negative
+    X = np.eye(40) + np.roll(np.eye(40), 1, axis=1)
+    corpus = ingest_matrices(X, np.ones((40, 2)), tmp_path / "cycle.zarr", block_bytes=1000)
+    M2 = naive.m2_by_products(X[:, corpus.term_ids], drop=True)
+    assert np.linalg.eigvalsh(M2)[0] < -0.02
+    learned = learn(corpus, Settings(5, whitening, view=WordView(drop_self_pairs=True)), Runner(1))
+    np.testing.assert_allclose(learned.whitening.eigenvalues, np.linalg.eigvalsh(M2)[::-1][:5], rtol=1e-3)
+    assert np.isfinite(learned.O).all()
+    assert np.isfinite(learned.Q).all()

@@ -1,0 +1,364 @@
+"""How passes are cut and run: same sums to the last bit everywhere, three reads, bounded memory."""
+
+from __future__ import annotations
+
+import dataclasses
+import tracemalloc
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse
+import zarr.storage
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline import Corpus, ingest_matrices, ingest_planted
+from pipeline.ingest.synthetic import Lengths, Planted
+from pipeline.model.learn import Learned, Settings, learn
+from pipeline.passes import plan
+from pipeline.passes.labels import Labels
+from pipeline.passes.pairs import Pairs
+from pipeline.passes.plan import segments
+from pipeline.passes.run import Pass, Runner, Sums, merge_into, merged
+from pipeline.passes.triples import Triples
+from pipeline.passes.words import WordView
+from tests.conftest import random_matrices
+
+COUNTS_DROP = WordView(counts=True, drop_self_pairs=True)
+MODEL = Planted(1600, 150, 12, 4, words=Lengths(20, 16), labels=Lengths(2, 2), distinct=False, seed=3)
+
+
+@pytest.fixture(scope="module")
+def planted_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("run") / "planted.zarr"
+    ingest_planted(MODEL, path, block_bytes=18_000)
+    return path
+
+
+@pytest.fixture(scope="module")
+def planted(planted_path: Path) -> Corpus:
+    corpus = Corpus.open(planted_path)
+    assert 12 <= corpus.n_blocks <= 24
+    return corpus
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[Any]:
+    from distributed import Client, LocalCluster
+
+    with (
+        LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None) as cluster,
+        Client(cluster) as client,
+    ):
+        yield client
+
+
+def all_passes(corpus: Corpus) -> list[Pass]:
+    """Each pass, rare words weighing far more than common ones: in another order the sums round differently.
+
+    With weights of about one size, double precision adds up single precision without any rounding.
+    """
+    rng = np.random.default_rng(8)
+    lengths = 10 ** np.linspace(-8, 8, corpus.n_terms)[:, None]
+    W = (rng.standard_normal((corpus.n_terms, 7)) * lengths).astype(np.float32)
+    D, L = corpus.n_terms, corpus.n_labels
+    view = COUNTS_DROP
+    return [Pairs(view, D), Pairs(view, D, W), Triples(view, W), Labels(view, W, L, W[:, ::-1].copy())]
+
+
+def assert_identical(one: Any, other: Any, where: str = "") -> None:
+    """Equal to the last bit, field by field; only times may differ."""
+    assert type(one) is type(other), where
+    if dataclasses.is_dataclass(one):
+        one, other = ({f.name: getattr(x, f.name) for f in dataclasses.fields(x)} for x in (one, other))
+    if isinstance(one, dict):
+        assert one.keys() == other.keys()
+        for key in one.keys() - {"seconds"}:
+            assert_identical(one[key], other[key], f"{where}.{key}")
+    elif isinstance(one, np.ndarray):
+        np.testing.assert_array_equal(one, other, err_msg=where, strict=True)
+    else:
+        assert one == other, where
+
+
+def test_assert_identical__sees_one_bit() -> None:
+    sums = {"a": np.ones(3)}
+    with pytest.raises(AssertionError, match="a"):
+        assert_identical(sums, {"a": np.array([1, 1, np.nextafter(1, 2)])})
+
+
+# -- segments -------------------------------------------------------------------------------------------
+
+
+class Blocks:
+    """What `segments` asks of a corpus."""
+
+    def __init__(self, block_rows: list[int]) -> None:
+        self.block_rows = np.array(block_rows)
+        self.n_blocks = len(block_rows)
+
+
+@given(
+    block_rows=st.lists(st.integers(0, 50), min_size=1, max_size=100),
+    accumulator_bytes=st.integers(0, 10**10),
+)
+def test_segments__cover_every_block_once_in_order(block_rows: list[int], accumulator_bytes: int) -> None:
+    cut = segments(Blocks(block_rows), accumulator_bytes)  # type: ignore[arg-type]
+    assert [number for segment in cut for number in segment.blocks] == list(range(len(block_rows)))
+    assert [segment.number for segment in cut] == list(range(len(cut)))
+    assert [segment.n_docs for segment in cut] == [sum(block_rows[b] for b in s.blocks) for s in cut]
+    assert all(len(segment.blocks) > 0 for segment in cut)
+    assert len(cut) <= min(len(block_rows), plan.MAX_SEGMENTS)
+    assert len(cut) <= 2 or len(cut) * accumulator_bytes <= plan.ACCUMULATORS_BYTES
+
+
+def test_segments__as_many_as_allowed_and_balanced() -> None:
+    cut = segments(Blocks([10] * 320), 1)  # type: ignore[arg-type]
+    assert [segment.n_docs for segment in cut] == [100] * 32
+    cut = segments(Blocks([10] * 320), plan.ACCUMULATORS_BYTES // 5)  # type: ignore[arg-type]
+    assert [segment.n_docs for segment in cut] == [640] * 5
+    assert len(segments(Blocks([10] * 320), 10**12)) == 2  # type: ignore[arg-type]
+    assert len(segments(Blocks([10] * 7), 1)) == 7  # type: ignore[arg-type]
+
+
+def test_segments__of_views(planted: Corpus) -> None:
+    n = int(planted.block_rows[:2].sum()) + 1
+    for view, n_docs in ((planted.head(n), n), (planted.head(0), 0), (planted, planted.n_docs)):
+        cut = segments(view, 1)
+        assert sum(segment.n_docs for segment in cut) == n_docs
+        assert [b for segment in cut for b in segment.blocks] == list(range(planted.n_blocks))
+
+
+# -- the same sums everywhere ---------------------------------------------------------------------------
+
+
+def test_runner__threads_do_not_change_a_bit(planted: Corpus) -> None:
+    for work in all_passes(planted):
+        cut = segments(planted, 1)
+        assert len(cut) > 8
+        one = Runner(n_threads=1).run(work, planted, cut)
+        for n_threads in (2, 4, None):
+            assert_identical(Runner(n_threads=n_threads).run(work, planted, cut), one)
+
+
+def test_runner__threads_are_compared_on_sums_that_depend_on_order(planted: Corpus) -> None:
+    for work in all_passes(planted)[1:]:  # X'X itself is whole numbers, exact in any order
+        one, other = (Runner(1).run(work, planted, segments(planted, size)) for size in (1, 10**12))
+        with pytest.raises(AssertionError):
+            assert_identical(one, other)
+
+
+def test_runner__adds_up_all_segments(planted: Corpus) -> None:
+    for work in all_passes(planted):
+        expected = work.zero()
+        for block in planted.blocks():
+            work.add(expected, block)
+        for accumulator_bytes in (1, 10**12):
+            sums = Runner(n_threads=1).run(work, planted, segments(planted, accumulator_bytes))
+            for name, array in expected.items():
+                size = abs(array).max()
+                np.testing.assert_allclose(sums[name], array, rtol=1e-6, atol=1e-12 * size, err_msg=name)
+
+
+@pytest.mark.parametrize("whitening", ["exact", "sketch"])
+def test_learn__threads_do_not_change_a_bit(planted: Corpus, whitening: Any) -> None:
+    settings = Settings(4, whitening, view=COUNTS_DROP)
+    one = learn(planted, settings, Runner(n_threads=1))
+    for n_threads in (2, 4):
+        assert_identical(learn(planted, settings, Runner(n_threads=n_threads)), one)
+
+
+@pytest.mark.slow
+def test_runner__a_cluster_does_not_change_a_bit(planted: Corpus, client: Any) -> None:
+    for work in all_passes(planted):
+        for accumulator_bytes in (1, 10**12):
+            cut = segments(planted, accumulator_bytes)
+            one = Runner(n_threads=2).run(work, planted, cut)
+            assert_identical(Runner(client=client).run(work, planted, cut), one)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("view", [WordView(), COUNTS_DROP], ids=["binary-keep", "counts-drop"])
+@pytest.mark.parametrize("whitening", ["exact", "sketch"])
+def test_learn__a_cluster_does_not_change_a_bit(
+    planted: Corpus, client: Any, whitening: Any, view: WordView
+) -> None:
+    settings = Settings(4, whitening, view=view)
+    one = learn(planted, settings, Runner(n_threads=2))
+    assert isinstance(one, Learned)
+    assert_identical(learn(planted, settings, Runner(client=client)), one)
+
+
+@pytest.mark.slow
+def test_runner__a_cluster_takes_one_block_and_a_view(planted: Corpus, client: Any) -> None:
+    view = planted.head(int(planted.block_rows[0]) - 1)
+    for work in all_passes(view):
+        for cut in (segments(view, 1), segments(view, 10**12)):
+            one = Runner(n_threads=1).run(work, view, cut)
+            assert_identical(Runner(client=client).run(work, view, cut), one)
+
+
+@pytest.mark.slow
+def test_runner__a_second_run_on_a_cluster_is_not_the_first(
+    planted: Corpus, client: Any, tmp_path: Path
+) -> None:
+    X, Y = random_matrices(60, 23, 7)
+    other = ingest_matrices(X, Y, tmp_path / "other.zarr", block_bytes=700)
+    for corpus in (planted, other):
+        sums = Runner(client=client).run(Pairs(WordView(), corpus.n_terms), corpus, segments(corpus, 1))
+        assert sums["statistics"][0] == corpus.n_docs
+
+
+def test_merge__in_place_and_not() -> None:
+    one, other = ({"a": np.full(2, x), "b": np.full(3, 10 * x)} for x in (1.0, 2.0))
+    fresh = merged(one, other)
+    assert one["a"].tolist() == [1, 1]
+    assert other["b"].tolist() == [20, 20, 20]
+    assert merge_into(one, other) is one
+    assert_identical(one, fresh)
+    assert other["b"].tolist() == [20, 20, 20]
+
+
+@pytest.mark.parametrize("n_threads", [1, 3])
+def test_progress__counts_documents_up_to_all(planted: Corpus, n_threads: int) -> None:
+    for corpus in (planted, planted.head(100)):
+        seen: list[tuple[str, float, float]] = []
+        runner = Runner(n_threads, progress=lambda *step, seen=seen: seen.append(step))
+        cut = segments(corpus, 1)
+        runner.run(Pairs(WordView(), corpus.n_terms), corpus, cut)
+        assert len(seen) == len(cut)
+        assert [step[1] for step in seen] == sorted(step[1] for step in seen)
+        assert seen[-1] == ("pairs", corpus.n_docs, corpus.n_docs)
+
+
+@dataclasses.dataclass(frozen=True)
+class Broken:
+    """A pass that fails on one block."""
+
+    name: str = "broken"
+
+    def zero(self) -> Sums:
+        return {"n": np.zeros(1)}
+
+    def add(self, sums: Sums, block: Any) -> None:
+        if block.number == 3:
+            raise ZeroDivisionError("block 3")
+
+
+def test_runner__an_error_in_a_task_is_raised(planted: Corpus) -> None:
+    with pytest.raises(ZeroDivisionError, match="block 3"):
+        Runner(n_threads=2).run(Broken(), planted, segments(planted, 1))
+
+
+# -- three reads ----------------------------------------------------------------------------------------
+
+
+class CountingStore(zarr.storage.LocalStore):
+    """Counts how often each chunk is read."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(root, read_only=True)
+        self.reads: Counter[str] = Counter()
+
+    async def get(self, key: str, *args: Any, **kwargs: Any) -> Any:
+        self.reads[key] += 1
+        return await super().get(key, *args, **kwargs)
+
+    def of(self, side: str, n_blocks: int) -> list[int]:
+        """Reads of the column ids of each block."""
+        return [self.reads[f"{side}/{number:05d}/indices/c/0"] for number in range(n_blocks)]
+
+
+def test_counting_store__counts(planted_path: Path) -> None:
+    store = CountingStore(planted_path)
+    corpus = Corpus.open(store)
+    corpus.block(1)
+    corpus.block_side("X", 1)
+    assert store.of("X", 3) == [0, 2, 0]
+    assert store.of("Y", 3) == [0, 1, 0]
+
+
+@pytest.mark.parametrize("n_threads", [1, 4])
+@pytest.mark.parametrize("error_bars", [True, False])
+def test_learn__reads_every_block_three_times(planted_path: Path, n_threads: int, error_bars: bool) -> None:
+    store = CountingStore(planted_path)
+    corpus = Corpus.open(store)
+    settings = Settings(4, "exact", view=COUNTS_DROP, error_bars=error_bars)
+    learned = learn(corpus, settings, Runner(n_threads=n_threads))
+    assert store.of("X", corpus.n_blocks) == [3] * corpus.n_blocks
+    assert max(store.of("Y", corpus.n_blocks)) <= 3
+    assert learned.stats["sample_share"] == 0
+
+
+def test_learn__a_sketch_reads_the_sampled_blocks_once_more(planted_path: Path) -> None:
+    store = CountingStore(planted_path)
+    corpus = Corpus.open(store)
+    learned = learn(corpus, Settings(4, "sketch"), Runner(n_threads=2))
+    reads = store.of("X", corpus.n_blocks)
+    assert set(reads) == {3, 4}
+    assert learned.stats["sample_share"] == pytest.approx(reads.count(4) / corpus.n_blocks)
+    assert max(store.of("Y", corpus.n_blocks)) <= 3
+
+
+@pytest.mark.parametrize("share", [0.1, 0.6])
+def test_learn__a_sketch_of_a_view_counts_its_reads_honestly(planted_path: Path, share: float) -> None:
+    store = CountingStore(planted_path)
+    corpus = Corpus.open(store)
+    head = corpus.head(round(share * corpus.n_docs))
+    learned = learn(head, Settings(3, "sketch"), Runner(n_threads=2))
+    reads = sum(store.of("X", corpus.n_blocks))
+    assert reads / corpus.n_blocks == pytest.approx(3 + learned.stats["sample_share"])
+
+
+# -- memory ---------------------------------------------------------------------------------------------
+
+
+def repeated(path: Path, n_blocks: int, n_terms: int, rows: int) -> Corpus:
+    """A corpus of as many equal blocks."""
+    one = scipy.sparse.random_array((rows, n_terms), density=20 / n_terms, rng=1, format="csr")
+    labels = scipy.sparse.random_array((rows, 9), density=0.2, rng=2, format="csr")
+    size = 8 * (one.nnz + labels.nnz) + 16 * rows
+    X, Y = (scipy.sparse.vstack([part] * n_blocks, format="csr") for part in (one, labels))
+    corpus = ingest_matrices(X, Y, path, binary=True, block_bytes=size)
+    assert n_blocks <= corpus.n_blocks <= n_blocks + 1
+    return corpus
+
+
+def peak(work: Pass, corpus: Corpus, accumulator_bytes: int = 1) -> int:
+    """Bytes held at most during one pass, on one thread."""
+    runner, cut = Runner(n_threads=1), segments(corpus, accumulator_bytes)
+    runner.run(work, corpus, cut)  # compiled and warm
+    tracemalloc.start()
+    try:
+        runner.run(work, corpus, cut)
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.slow
+def test_memory__of_a_pass_does_not_grow_with_the_blocks(tmp_path: Path) -> None:
+    few, many = (repeated(tmp_path / str(n), n, 40, rows=2500) for n in (8, 32))
+    W = np.random.default_rng(0).standard_normal((40, 5), dtype=np.float32)
+    view = WordView()
+    for work in (Pairs(view, 40), Pairs(view, 40, W), Triples(view, W), Labels(view, W, 9, W)):
+        assert peak(work, many) <= 1.3 * peak(work, few), work.name
+
+
+@pytest.mark.slow
+def test_memory__large_accumulators_are_merged_as_they_come(tmp_path: Path) -> None:
+    D = 400
+    accumulator = 8 * D * D
+    block = 200 * 20 * 8
+    for n_blocks in (8, 33):
+        corpus = repeated(tmp_path / str(n_blocks), n_blocks, D, rows=200)
+        depth = np.ceil(np.log2(len(segments(corpus, 1))))
+        # one partial sum for each level of the tree, and the one that is being made
+        assert peak(Pairs(WordView(), D), corpus) <= (depth + 1) * accumulator + 15 * block
+        half = plan.ACCUMULATORS_BYTES // 2
+        assert len(segments(corpus, half)) == 2
+        assert peak(Pairs(WordView(), D), corpus, half) <= 2 * accumulator + 15 * block
