@@ -51,6 +51,8 @@ def topic_weights(eigenvalues: Array) -> Array:
     the median weight of the rest. When fewer than half can be trusted, all weights are equal, with a warning.
     """
     K = len(eigenvalues)
+    if K == 1:
+        return np.ones(1)
     trusted = eigenvalues >= 1
     if trusted.sum() * 2 < K:
         warnings.warn(

@@ -115,7 +115,10 @@ def as_rows(matrix: Matrix, name: str, indicator: bool = False) -> SparseRows:
             f"{name} holds NaN or infinite values. Found in row {_row_of(csr, ~np.isfinite(csr.data))}."
         )
     if (csr.data < 0).any():
-        raise InputError(f"{name} holds negative values. Found in row {_row_of(csr, csr.data < 0)}.")
+        raise InputError(
+            f"{name} holds negative values. Found in row {_row_of(csr, csr.data < 0)}. "
+            "Negative values in data are neither counts nor labels."
+        )
     values = None if indicator or csr.dtype == bool else csr.data
     return SparseRows(csr.indptr.astype(np.int64), csr.indices.astype(np.int32), values, csr.shape[1])
 

@@ -12,6 +12,7 @@ from typing import Any
 import dask.array as da
 import numpy as np
 import scipy.sparse
+import sparse
 
 from pipeline.corpus.rows import Array, SparseRows
 from pipeline.corpus.store import Corpus
@@ -21,6 +22,17 @@ from pipeline.tasks import compute_all
 
 _ROWS = 20_000
 """Rows of a matrix in memory that make one block."""
+
+
+def as_scipy(matrix: Any) -> Any:
+    """Sparse matrices of any library as scipy's, and lists as arrays; what is lazy stays so."""
+    if matrix is None or isinstance(matrix, da.Array | Corpus | str | Path):
+        return matrix
+    if isinstance(matrix, sparse.SparseArray):
+        return sparse.COO(matrix).to_scipy_sparse() if matrix.ndim == 2 else matrix.todense()
+    if scipy.sparse.issparse(matrix) or hasattr(matrix, "iloc"):
+        return matrix
+    return np.asarray(matrix)
 
 
 @contextmanager
@@ -54,25 +66,31 @@ def documents(X: Any, Y: Any, n_terms: int) -> Documents:
     """Wrap a corpus, a matrix of any kind, or a Dask array; matrices must have `n_terms` columns."""
     if isinstance(X, Corpus):
         return Documents(X.n_blocks, lambda i: _corpus_block(X, i), X.term_ids)
-    if getattr(X, "ndim", 2) == 2 and hasattr(X, "shape") and X.shape[1] != n_terms:
+    X, Y = as_scipy(X), as_scipy(Y)
+    if np.ndim(X) != 2 or X.shape[1] != n_terms:
         raise InputError(
-            f"X has {X.shape[1]} features, but MomentLabeler is expecting {n_terms} features as input. "
-            "Use the columns of the training data."
+            f"X has {X.shape[1] if np.ndim(X) == 2 else 'no'} features, but MomentLabeler is expecting "
+            f"{n_terms} features as input. Give a matrix with the columns of the training data."
+        )
+    if Y is not None and Y.shape[0] != X.shape[0] and not np.isnan(X.shape[0] + Y.shape[0]):
+        raise InputError(
+            f"X and Y must have as many rows as each other. Found {X.shape[0]} and {Y.shape[0]}."
         )
     if isinstance(X, da.Array):
         return _dask_documents(X, Y)
     rows = as_rows(X, "X")
-    labels = None if Y is None else as_rows(Y, "Y", indicator=True)
-    if labels is not None and labels.n_rows != rows.n_rows:
-        raise InputError(
-            f"X and Y must have as many rows as each other. Found {rows.n_rows} and {labels.n_rows}."
-        )
+    labels = None if Y is None else as_rows(_as_columns(Y), "Y", indicator=True)
 
     def read(i: int) -> tuple[SparseRows, SparseRows | None]:
         bounds = i * _ROWS, min((i + 1) * _ROWS, rows.n_rows)
         return rows.slice(*bounds), None if labels is None else labels.slice(*bounds)
 
     return Documents(max(1, -(-rows.n_rows // _ROWS)), read, None)
+
+
+def _as_columns(Y: Any) -> Any:
+    """One label's values, given as a plain vector, as a matrix of one column."""
+    return Y.reshape(-1, 1) if isinstance(Y, np.ndarray) and Y.ndim == 1 else Y
 
 
 def _corpus_block(corpus: Corpus, number: int) -> tuple[SparseRows, SparseRows]:
@@ -84,7 +102,11 @@ def _dask_documents(X: da.Array, Y: Any) -> Documents:
     xs: Sequence[Any] = X.rechunk({1: -1}).to_delayed().ravel()
     ys: Sequence[Any] | None = None
     if Y is not None:
-        Y = Y if isinstance(Y, da.Array) else da.from_array(scipy.sparse.csr_array(Y), asarray=False)
+        Y = (
+            Y
+            if isinstance(Y, da.Array)
+            else da.from_array(scipy.sparse.csr_array(_as_columns(Y)), asarray=False)
+        )
         ys = Y.rechunk({0: X.chunks[0], 1: -1}).to_delayed().ravel()
 
     def read(i: int) -> tuple[SparseRows, SparseRows | None]:

@@ -6,10 +6,12 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
+import dask.array as da
 import numpy as np
 import scipy.sparse
+import sparse
 from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.utils import Tags
+from sklearn.utils import Tags, check_X_y
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from pipeline.corpus.rows import Array, SparseRows
@@ -18,7 +20,7 @@ from pipeline.errors import InputError
 from pipeline.metrics import RankingSums, document_auc, propensities, ranking_sums
 from pipeline.model.error_bars import ErrorBars
 from pipeline.model.guarantee import Guarantee, guarantee
-from pipeline.model.inputs import Documents, aligned, documents, training_corpus
+from pipeline.model.inputs import Documents, aligned, as_scipy, documents, training_corpus
 from pipeline.model.learn import Learned, Settings, check_enough_documents, learn
 from pipeline.model.scoring import all_scores, log_word_topics, posterior, top_labels
 from pipeline.passes.pairs import Statistics
@@ -146,7 +148,8 @@ class MomentLabeler(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             Called as `progress(pass, documents done, documents in all)`.
         """
         self._check_parameters()
-        if _is_plain(X) and Y is not None:
+        source, Y = X, as_scipy(Y)
+        if _is_plain(X) and _is_plain(Y):
             X, Y = self._validated(X, Y)
         with training_corpus(X, Y, self.n_jobs) as corpus:
             if corpus.n_labels == 0 or corpus.n_terms == 0:
@@ -169,6 +172,8 @@ class MomentLabeler(TransformerMixin, BaseEstimator):  # type: ignore[misc]
                 int(self.random_state),
             )
             learned = learn(corpus, settings, Runner(self.n_jobs, client, progress))
+            if _is_plain(source):  # only now: a fit that is refused leaves the last one as it was
+                validate_data(self, source, skip_check_array=True)
             self._keep(learned, corpus)
         check_enough_documents(self.statistics_.n_docs, len(self.topic_weights_))
         return self
@@ -178,13 +183,13 @@ class MomentLabeler(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         try:
             if Y is None:
                 return validate_data(self, X, accept_sparse="csr", reset=False), None
-            X, Y = validate_data(self, X, Y, accept_sparse="csr", multi_output=True)
+            X, Y = check_X_y(X, Y, accept_sparse="csr", multi_output=True, estimator=self)
         except ValueError as error:
             raise InputError(str(error)) from error
         Y = Y.reshape(-1, 1) if Y.ndim == 1 else Y
         if Y.dtype.kind not in "buif":
             raise InputError(
-                f"Labels must come as a matrix with a column for each label. Found values of type {Y.dtype}. "
+                f"Unknown label type: a column for each label is wanted. Found values of type {Y.dtype}. "
                 "Use sklearn.preprocessing.MultiLabelBinarizer."
             )
         return X, Y
@@ -209,10 +214,14 @@ class MomentLabeler(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             raise InputError(
                 f"n_components is a number of topics. Found {self.n_components!r}. Pass 1 or more."
             )
-        if not 0 < self.smoothing < 1:
+        if not (isinstance(self.smoothing, float | np.floating) and 0 < self.smoothing < 1):
             raise InputError(
                 f"smoothing lies between 0 and 1. Found {self.smoothing!r}. Leave it out for 0.1."
             )
+        if self.n_jobs is not None and not (isinstance(self.n_jobs, int | np.integer) and self.n_jobs > 0):
+            raise InputError(f"n_jobs is a number of threads. Found {self.n_jobs!r}. Leave it out for all.")
+        if not (isinstance(self.random_state, int | np.integer) and self.random_state >= 0):
+            raise InputError(f"random_state is a seed. Found {self.random_state!r}. Pass 0 or more.")
 
     def _keep(self, learned: Learned, corpus: Corpus) -> None:
         """Take over what was learned, words in source order."""
@@ -262,8 +271,7 @@ class MomentLabeler(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     def stream_topk(self, X: Any, k: int = 5) -> Iterator[tuple[Array, Array]]:
         """As `predict_topk`, a block at a time: for predictions that are too many to hold."""
-        if not (isinstance(k, int | np.integer) and k > 0):
-            raise InputError(f"k is a number of labels. Found {k!r}. Pass 1 or more.")
+        _check_k(k)
         return self._over_blocks(X, lambda P, _: top_labels(P, self.label_topics_, k))
 
     def predict_proba(self, X: Any) -> Array:
@@ -280,15 +288,26 @@ class MomentLabeler(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         threshold
             All labels of at least this probability; with `k`, at most k of them.
         """
-        L = len(self._fitted().label_topics_)
+        Q = self._fitted().label_topics_
         if k is None and threshold is None:
             k = max(1, round(self.label_counts_.sum() / max(1, self.statistics_.n_docs)))
-        labels, scores = self.predict_topk(X, L if k is None else min(k, L))
-        keep = labels >= 0 if threshold is None else (labels >= 0) & (scores >= threshold)
-        rows = np.nonzero(keep)[0]
-        indicator = scipy.sparse.csr_array(
-            (np.ones(len(rows), np.int8), (rows, labels[keep])), shape=(len(labels), L)
-        )
+
+        def chosen(P: Array, _: SparseRows | None) -> scipy.sparse.csr_array:
+            if k is None:  # no ranking is needed, only a comparison
+                return scipy.sparse.vstack(
+                    [
+                        scipy.sparse.csr_array(scores >= threshold, dtype=np.int8)
+                        for _, scores in all_scores(P, Q)
+                    ]
+                )
+            labels, scores = top_labels(P, Q, min(k, len(Q)))
+            keep = labels >= 0 if threshold is None else scores >= threshold
+            ones = np.ones(int(keep.sum()), np.int8)
+            return scipy.sparse.csr_array((ones, (np.nonzero(keep)[0], labels[keep])), shape=(len(P), len(Q)))
+
+        if k is not None:
+            _check_k(k)
+        indicator = scipy.sparse.csr_array(scipy.sparse.vstack(list(self._over_blocks(X, chosen))))
         indicator.sort_indices()
         return indicator
 
@@ -314,10 +333,16 @@ class MomentLabeler(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         auc
             Also the AUC of each document, averaged; it needs the score of every label.
         """
+        if isinstance(X, Corpus) and Y is not None:
+            raise InputError(
+                "A corpus holds its own labels. Found a second argument. Call evaluate(corpus) alone."
+            )
         if not isinstance(X, Corpus) and Y is None:
             raise InputError(
                 "Evaluation needs the true labels. Found a matrix alone. Pass Y too, or a corpus."
             )
+        if not ks or min(ks) < 1:
+            raise InputError(f"ks are depths of the ranking. Found {ks!r}. Pass some, as in (1, 3, 5).")
         Q = self._fitted().label_topics_
         inverse = 1 / propensities(self.label_counts_, self.statistics_.n_docs, *propensity)
 
@@ -340,9 +365,9 @@ class MomentLabeler(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             total = total.merge(part)
         return total.finish()
 
-    def score(self, X: Any, Y: Any = None) -> float:
+    def score(self, X: Any, y: Any = None) -> float:
         """P@1: how often the best label is right."""
-        return self.evaluate(X, Y, ks=(1,), auc=False)["p@1"]
+        return self.evaluate(X, y, ks=(1,), auc=False)["p@1"]
 
     def _over_blocks(self, X: Any, use: Any, Y: Any = None) -> Iterator[Any]:
         """`use(posterior, labels)` of every block of some documents, in order, on threads."""
@@ -363,7 +388,7 @@ class MomentLabeler(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             yield from map_tasks(block, numbers, name="predict", n_threads=self.n_jobs)
 
     def _fitted(self) -> MomentLabeler:
-        check_is_fitted(self)
+        check_is_fitted(self, "word_topics_")
         return self
 
     # -- trust --------------------------------------------------------------------------------------------
@@ -397,12 +422,18 @@ class MomentLabeler(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         tags.input_tags.positive_only = True
+        tags.transformer_tags.preserves_dtype = ["float32"]
         tags.target_tags.required = True
         tags.target_tags.multi_output = True
         tags.target_tags.single_output = False
         return tags
 
 
+def _check_k(k: int) -> None:
+    if not (isinstance(k, int | np.integer) and k > 0):
+        raise InputError(f"k is a number of labels. Found {k!r}. Pass 1 or more.")
+
+
 def _is_plain(X: Any) -> bool:
     """Whether scikit-learn's own validation understands X."""
-    return isinstance(X, np.ndarray | list | tuple) or scipy.sparse.issparse(X) or hasattr(X, "iloc")
+    return X is not None and not isinstance(X, Corpus | da.Array | sparse.SparseArray | str | Path)

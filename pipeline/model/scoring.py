@@ -65,6 +65,6 @@ def top_labels(P: Array, Q: Array, k: int) -> tuple[Array, Array]:
 def all_scores(P: Array, Q: Array) -> Iterator[tuple[slice, Array]]:
     """P Q' for a few documents at a time, all labels: for measures that need every score."""
     step = max(1, SCORE_BYTES // max(1, 4 * len(Q)))
-    for start in range(0, len(P), step):
+    for start in range(0, max(1, len(P)), step):
         rows = slice(start, min(start + step, len(P)))
         yield rows, P[rows] @ Q.T
