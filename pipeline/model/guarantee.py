@@ -46,17 +46,29 @@ class Guarantee:
 
     @property
     def says_something(self) -> bool:
-        """Whether any of the three bounds is smaller than what holds anyway."""
+        """Whether the theorem applies, and any of its bounds is smaller than what holds anyway."""
+        return self._enough_documents and self._small_bound
+
+    @property
+    def _enough_documents(self) -> bool:
+        return self.n_docs >= max(self.n_1, self.n_2, self.n_3)
+
+    @property
+    def _small_bound(self) -> bool:
         return self.bound_words < math.sqrt(2) or self.bound_labels < math.sqrt(2) or self.bound_weights < 1
 
     @property
     def sentence(self) -> str:
         """The verdict in plain words."""
-        chance = f"with probability {1 - self.delta:g}"
         if self.says_something:
             verdict = (
-                f"Theorem 1 holds {chance}: topics are within {self.bound_words:.3g} (words) and "
-                f"{self.bound_labels:.3g} (labels), weights within {self.bound_weights:.3g}."
+                f"Theorem 1 holds with probability {1 - self.delta:g}: topics are within {self.bound_words:.3g} "
+                f"(words) and {self.bound_labels:.3g} (labels), weights within {self.bound_weights:.3g}."
+            )
+        elif self._small_bound:
+            verdict = (
+                f"Theorem 1 says nothing at N = {self.n_docs:,}: it asks for about "
+                f"{max(self.n_1, self.n_2, self.n_3):.1e} documents, up to a constant."
             )
         else:
             # bounds fall as 1 / sqrt(N)

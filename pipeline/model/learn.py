@@ -84,7 +84,7 @@ def learn(corpus: Corpus, settings: Settings, runner: Runner) -> Learned:
 
     K = len(whitening.eigenvalues)
     triples = Triples(view, _float32(whitening.W), settings.error_bars)
-    triple_sums = runner.run(triples, corpus, segments(corpus, 16 * K**3 + 8 * corpus.n_terms * K))
+    triple_sums = runner.run(triples, corpus, segments(corpus, triples.accumulator_bytes))
     clock.mark("triples")
     moments = triples.moments(triple_sums, EVEN, ODD)
     stats["whitening_error"] = float(abs(moments.M2 - np.eye(K)).max())
@@ -175,11 +175,10 @@ def _sample(corpus: Corpus) -> tuple[list[SparseRows], float]:
     decoded = [8 * block.x_nnz + 16 * block.n_docs for block in corpus.info.blocks]
     affordable = max(1, int(SAMPLE_BYTES / max(1, max(decoded))))
     count = min(max(1, round(SAMPLE_SHARE * corpus.n_blocks)), affordable)
-    chosen = np.unique(np.linspace(0, corpus.n_blocks - 1, count + 2).round()[1:-1].astype(int))
+    # the blocks in which evenly spaced documents lie; a view may have empty blocks, or nearly empty ones
+    places = (np.arange(count) + 0.5) / count * corpus.n_docs
+    chosen = np.unique(np.searchsorted(np.cumsum(corpus.block_rows), places, side="right"))
     blocks = [corpus.block_side("X", number) for number in chosen.tolist()]
-    if sum(block.n_rows for block in blocks) == 0:  # a view may have empty blocks
-        fullest = int(np.argmax(corpus.block_rows))
-        blocks = [corpus.block_side("X", fullest)]
     # large blocks hold more than is needed: every so many documents of them will do
     wanted = max(SAMPLE_DOCS, SAMPLE_SHARE * corpus.n_docs)
     step = max(1, int(sum(block.n_rows for block in blocks) / wanted))

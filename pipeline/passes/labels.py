@@ -41,23 +41,17 @@ class Labels:
     def add(self, sums: Sums, block: Block) -> None:
         X, Y = self.view.words(block), block.Y
         weights = self.view.pair_weight(self.view.lengths(X)) * np.diff(Y.indptr)
+        drop = self.view.drop_self_pairs
+        V, V_even = (_with_squares(V, drop) for V in (self.V, self.V_even))
         sums["weights"] += [weights.sum(), weights[block.first_row % 2 :: 2].sum()]
         for start in range(0, X.n_rows, kernels.SLAB):
             stop = min(start + kernels.SLAB, X.n_rows)
             words, labels = X.slice(start, stop), Y.slice(start, stop)
-            kernels.add_label_moments(labels, self._squares(words, self.V), sums["moments"])
+            kernels.add_label_moments(labels, _pair_weights(words, V), sums["moments"])
             if self.V_even is not None:
                 even = np.arange((block.first_row + start) % 2, stop - start, 2)
-                squares = self._squares(words.take(even), self.V_even)
-                kernels.add_label_moments(labels.take(even), squares, sums["even moments"])
-
-    def _squares(self, words: SparseRows, V: Array) -> Array:
-        """(n, K): (v_k·x)², or without self-pairs."""
-        S = kernels.times(words, V)
-        S *= S
-        if self.view.drop_self_pairs:
-            S -= kernels.times(words, V * V)
-        return S
+                pairs = _pair_weights(words.take(even), V_even)
+                kernels.add_label_moments(labels.take(even), pairs, sums["even moments"])
 
     def moments(self, sums: Sums) -> Array:
         """(L, K): M2L(WU, WU), column k being gamma_k."""
@@ -66,3 +60,18 @@ class Labels:
     def even_moments(self, sums: Sums) -> Array:
         """(L, K): the same from the even documents alone, with their own directions."""
         return np.asarray(sums["even moments"] / (sums["weights"][1] or 1))
+
+
+def _with_squares(V: Array | None, drop: bool) -> tuple[Array | None, Array | None]:
+    return V, V * V if drop and V is not None else None
+
+
+def _pair_weights(words: SparseRows, directions: tuple[Array | None, Array | None]) -> Array:
+    """(n, K): (v_k·x)², less sum_v c_v V_vk² where the squares are given."""
+    V, squares = directions
+    assert V is not None
+    S = kernels.times(words, V)
+    S *= S
+    if squares is not None:
+        S -= kernels.times(words, squares)
+    return S

@@ -14,7 +14,7 @@ from pipeline.passes.run import Sums
 from pipeline.passes.words import WordView
 
 EVEN, ODD = "even", "odd"
-"""Documents by the parity of their number: what the even ones alone tell differs from the whole by chance."""
+"""Documents by the parity of their row: what the even ones alone tell differs from the whole by chance."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +46,11 @@ class Triples:
         if self.view.drop_self_pairs:
             return EVEN, ODD
         return (EVEN,) if self.error_bars else ()
+
+    @property
+    def accumulator_bytes(self) -> int:
+        D, K = self.W.shape
+        return int(16 * K**3 + 8 * D * K * len(self._with_products))
 
     def zero(self) -> Sums:
         D, K = self.W.shape

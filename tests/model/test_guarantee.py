@@ -241,3 +241,14 @@ def test_error_bars__even_documents_too_few_to_fit(tmp_path: Path) -> None:
         learned.statistics, False, learned.whitening.eigenvalues, learned.pi, learned.error_bars, 0.05
     )
     assert "No error bars" in found.sentence
+
+
+def test_sentence__small_bounds_without_the_documents_they_need() -> None:
+    N = n = 1000
+    statistics = Statistics(N, N, N * n, N * n**2, N * n**3, N * n**2, N * n)
+    sigma = pi = np.full(100, 0.01)
+    found = guarantee(statistics, False, sigma, pi, ErrorBars.unknown(100), 0.05)
+    assert found.bound_words < np.sqrt(2)
+    assert found.n_3 > N
+    assert not found.says_something
+    assert "says nothing at N = 1,000: it asks for" in found.sentence
