@@ -62,8 +62,9 @@ class Guarantee:
         """The verdict in plain words."""
         if self.says_something:
             verdict = (
-                f"Theorem 1 holds with probability {1 - self.delta:g}: topics are within {self.bound_words:.3g} "
-                f"(words) and {self.bound_labels:.3g} (labels), weights within {self.bound_weights:.3g}."
+                f"Theorem 1 holds with probability {1 - self.delta:g}: topics are within "
+                f"{self.bound_words:.3g} (words) and {self.bound_labels:.3g} (labels), "
+                f"weights within {self.bound_weights:.3g}."
             )
         elif self._small_bound:
             verdict = (
