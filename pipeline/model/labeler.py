@@ -233,7 +233,7 @@ class MomentLabeler(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self.eigenvalues_: Array = learned.whitening.eigenvalues
         self.tensor_eigenvalues_: Array = learned.tensor.eigenvalues
         self.tensor_residual_ = learned.tensor.residual
-        self.label_counts_: Array = corpus.label_counts
+        self.label_counts_: Array = learned.label_counts
         self.statistics_: Statistics = learned.statistics
         self.error_bars_: ErrorBars = learned.error_bars
         self.label_names_: list[str] = corpus.labels
@@ -272,6 +272,7 @@ class MomentLabeler(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def stream_topk(self, X: Any, k: int = 5) -> Iterator[tuple[Array, Array]]:
         """As `predict_topk`, a block at a time: for predictions that are too many to hold."""
         _check_k(k)
+        self._fitted()
         return self._over_blocks(X, lambda P, _: top_labels(P, self.label_topics_, k))
 
     def predict_proba(self, X: Any) -> Array:

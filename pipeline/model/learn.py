@@ -62,6 +62,8 @@ class Learned:
     """(L, K) float32: P[label | topic]."""
     pi: Array
     """(K,) float64: P[topic]."""
+    label_counts: Array
+    """(L,) int64: on how many documents each label is."""
     whitening: Whitening
     tensor: TensorDecomposition
     statistics: Statistics
@@ -117,7 +119,8 @@ def learn(corpus: Corpus, settings: Settings, runner: Runner) -> Learned:
     if directions is not None:
         bars = replace(bars, labels=abs(Q - label_topics(labels.even_moments(label_sums))).sum(axis=0))
     clock.mark("labels")
-    return Learned(O, _float32(Q), pi, whitening, tensor, statistics, bars, stats)
+    counts = label_sums["label_counts"]
+    return Learned(O, _float32(Q), pi, counts, whitening, tensor, statistics, bars, stats)
 
 
 def _float32(matrix: Array) -> Array:
@@ -143,7 +146,7 @@ def _whiten(corpus: Corpus, settings: Settings, runner: Runner, clock: _Clock) -
     if method == "exact":
         sums = runner.run(Pairs(view, D), corpus, segments(corpus, 8 * D * D))
         clock.mark("pairs")
-        _check_pairs(sums)
+        _check_enough(sums)
         whitening = exact_whitening(exact_m2(sums, view), K, settings.seed)
     else:
         sample, clock.stats["sample_share"] = _sample(corpus)
@@ -153,7 +156,7 @@ def _whiten(corpus: Corpus, settings: Settings, runner: Runner, clock: _Clock) -
         clock.mark("warm start")
         sums = runner.run(Pairs(view, D, sketch), corpus, segments(corpus, 8 * D * width))
         clock.mark("pairs")
-        _check_pairs(sums)
+        _check_enough(sums)
         whitening = sketched_whitening(
             sketched_m2(sums, view, sketch), sketch, K, semidefinite=not view.drop_self_pairs
         )
@@ -162,11 +165,16 @@ def _whiten(corpus: Corpus, settings: Settings, runner: Runner, clock: _Clock) -
     return whitening, sums
 
 
-def _check_pairs(sums: Sums) -> None:
+def _check_enough(sums: Sums) -> None:
     if not Statistics.of(sums).pairs > 0:
         raise InputError(
             "No document has two words, so there is nothing to learn from. "
             "Found no pairs of words. Check that the documents are not empty."
+        )
+    if Statistics.of(sums).n_labelled == 0:
+        warnings.warn(
+            "No document has a label, so all labels will be equally likely. Check that labels were read at all.",
+            stacklevel=5,
         )
 
 

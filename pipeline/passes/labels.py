@@ -33,7 +33,11 @@ class Labels:
     def zero(self) -> Sums:
         shape = (self.n_labels, self.V.shape[1])
         dtype = accumulator_type(shape[0] * shape[1])
-        sums: Sums = {"weights": np.zeros(2), "moments": np.zeros(shape, dtype)}
+        sums: Sums = {
+            "weights": np.zeros(2),
+            "label_counts": np.zeros(self.n_labels, np.int64),
+            "moments": np.zeros(shape, dtype),
+        }
         if self.V_even is not None:
             sums["even moments"] = np.zeros(shape, dtype)
         return sums
@@ -43,6 +47,7 @@ class Labels:
         weights = self.view.pair_weight(self.view.lengths(X)) * np.diff(Y.indptr)
         drop = self.view.drop_self_pairs
         V, V_even = (_with_squares(V, drop) for V in (self.V, self.V_even))
+        sums["label_counts"] += np.bincount(Y.indices, minlength=self.n_labels)
         sums["weights"] += [weights.sum(), weights[block.first_row % 2 :: 2].sum()]
         for start in range(0, X.n_rows, kernels.SLAB):
             stop = min(start + kernels.SLAB, X.n_rows)

@@ -465,9 +465,10 @@ def test_fit__documents_of_one_word_have_no_pairs() -> None:
         MomentLabeler(2, self_pairs="drop").fit(X, Y)
 
 
-def test_fit__labels_of_no_document_leave_all_equal() -> None:
+def test_fit__labels_of_no_document_leave_all_equal_with_a_warning() -> None:
     X, Y = random_matrices(60, 23, 7)
-    model = MomentLabeler(2).fit(X, Y * 0)
+    with pytest.warns(UserWarning, match="No document has a label"):
+        model = MomentLabeler(2).fit(X, Y * 0)
     np.testing.assert_allclose(model.predict_proba(X), 1 / 7, rtol=1e-6)
 
 

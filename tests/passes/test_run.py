@@ -16,7 +16,7 @@ import zarr.storage
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline import Corpus, ingest_matrices, ingest_planted
+from pipeline import Corpus, MomentLabeler, ingest_matrices, ingest_planted
 from pipeline.ingest.synthetic import Lengths, Planted
 from pipeline.model.learn import Learned, Settings, learn
 from pipeline.passes import plan
@@ -302,6 +302,15 @@ def test_learn__a_sketch_reads_the_sampled_blocks_once_more(planted_path: Path) 
     assert set(reads) == {3, 4}
     assert learned.stats["sample_share"] == pytest.approx(reads.count(4) / corpus.n_blocks)
     assert max(store.of("Y", corpus.n_blocks)) <= 3
+
+
+def test_fit__reads_every_block_of_a_view_three_times(planted_path: Path) -> None:
+    store = CountingStore(planted_path)
+    corpus = Corpus.open(store)
+    train, _ = corpus.split(test=0.3)
+    model = MomentLabeler(4, whitening="exact").fit(train)
+    assert store.of("X", corpus.n_blocks) == [3] * corpus.n_blocks
+    np.testing.assert_array_equal(model.label_counts_, train.label_counts)
 
 
 @pytest.mark.parametrize("share", [0.1, 0.6])
