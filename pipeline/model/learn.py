@@ -173,7 +173,8 @@ def _check_enough(sums: Sums) -> None:
         )
     if Statistics.of(sums).n_labelled == 0:
         warnings.warn(
-            "No document has a label, so all labels will be equally likely. Check that labels were read at all.",
+            "No document has a label, so all labels will be equally likely. "
+            "Check that labels were read at all.",
             stacklevel=5,
         )
 
@@ -185,7 +186,8 @@ def _sample(corpus: Corpus) -> tuple[list[SparseRows], float]:
     count = min(max(1, round(SAMPLE_SHARE * corpus.n_blocks)), affordable)
     # the blocks in which evenly spaced documents lie; a view may have empty blocks, or nearly empty ones
     places = (np.arange(count) + 0.5) / count * corpus.n_docs
-    chosen = np.unique(np.searchsorted(np.cumsum(corpus.block_rows), places, side="right"))
+    blocks_of = np.searchsorted(np.cumsum(corpus.block_rows), places, side="right")
+    chosen = np.unique(np.minimum(blocks_of, corpus.n_blocks - 1))
     blocks = [corpus.block_side("X", number) for number in chosen.tolist()]
     # large blocks hold more than is needed: every so many documents of them will do
     wanted = max(SAMPLE_DOCS, SAMPLE_SHARE * corpus.n_docs)
