@@ -166,15 +166,14 @@ def fit(
 ) -> None:
     """Learn a model from a corpus, in three reads."""
     started = time.monotonic()
-    labeler = MomentLabeler(
-        n_components,
-        tensor=tensor,  # type: ignore[arg-type]  # fit refuses what it does not know, with the choices
-        whitening=whitening,  # type: ignore[arg-type]
-        self_pairs=self_pairs,  # type: ignore[arg-type]
-        words=words,  # type: ignore[arg-type]
-        n_jobs=threads,
-        random_state=seed,
-    )
+    # plain strings: `fit` refuses what it does not know, and names the choices
+    choices: dict[str, Any] = {
+        "tensor": tensor,
+        "whitening": whitening,
+        "self_pairs": self_pairs,
+        "words": words,
+    }
+    labeler = MomentLabeler(n_components, **choices, n_jobs=threads, random_state=seed)
     source = Corpus.open(corpus)
     if model.exists() and not overwrite:
         raise StoreError(f"{model} exists already. Choose another name, or pass --overwrite.")

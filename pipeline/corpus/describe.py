@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import zarr
 
+from pipeline.corpus.format import read_array
 from pipeline.corpus.rows import Array
 from pipeline.corpus.store import Corpus
 
@@ -85,7 +86,7 @@ def _plain(value: object) -> str:
 
 def _lengths(corpus: Corpus, side: str) -> Array:
     """(n_docs,) int64: nonzeros in each row."""
-    lengths = [np.diff(np.asarray(group["indptr"][:])) for group in _blocks(corpus, side)]  # type: ignore[index]
+    lengths = [np.diff(read_array(group, "indptr")) for group in _blocks(corpus, side)]
     return np.concatenate(lengths)[corpus.doc_ids] if lengths else np.zeros(0, np.int64)
 
 
