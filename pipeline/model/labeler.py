@@ -62,7 +62,7 @@ class MomentLabeler(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     smoothing
         Share of uniform mass that is mixed into each topic's words when labels are predicted.
     error_bars
-        Measure how far off each topic is; makes passes 2 and 3 about half as long again.
+        Measure how far off each topic is; makes passes 2 and 3 longer.
     n_jobs
         Threads; every processor when None.
     random_state

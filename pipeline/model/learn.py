@@ -76,7 +76,7 @@ def learn(corpus: Corpus, settings: Settings, runner: Runner) -> Learned:
     """Read the corpus three times (and a sample of it once more, when M2 is too large to hold).
 
     Cost: pass 1 sum nnz(x)² or 2 nnz p, pass 2 nnz K + N K³/3, pass 3 (nnz(X) + nnz(Y)) K multiply-adds;
-    memory does not depend on the number of documents.
+    memory grows with the documents only up to 32 segments, by the depth of the merge tree.
     """
     stats: dict[str, Any] = {}
     clock = _Clock(stats)

@@ -362,12 +362,17 @@ def test_memory__of_a_pass_does_not_grow_with_the_blocks(tmp_path: Path) -> None
 def test_memory__large_accumulators_are_merged_as_they_come(tmp_path: Path) -> None:
     D = 400
     accumulator = 8 * D * D
-    beside = 15 * 200 * 20 * 8 + 500_000  # blocks being decoded; what Dask and zarr allocate once
+    block = 200 * 20 * 8
+
+    def least_peak(*arguments: Any) -> int:
+        """Of three runs: what other tests left running in this process may only add to a peak."""
+        return min(peak(*arguments) for _ in range(3))
+
     for n_blocks in (8, 33):
         corpus = repeated(tmp_path / str(n_blocks), n_blocks, D, rows=200)
         depth = np.ceil(np.log2(len(segments(corpus, 1))))
         # one partial sum for each level of the tree, and the one that is being made
-        assert peak(Pairs(WordView(), D), corpus) <= (depth + 1) * accumulator + beside
+        assert least_peak(Pairs(WordView(), D), corpus) <= (depth + 1) * accumulator + 15 * block
         half = plan.ACCUMULATORS_BYTES // 2
         assert len(segments(corpus, half)) == 2
-        assert peak(Pairs(WordView(), D), corpus, half) <= 2 * accumulator + beside
+        assert least_peak(Pairs(WordView(), D), corpus, half) <= 2 * accumulator + 15 * block
