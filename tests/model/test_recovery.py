@@ -14,21 +14,15 @@ from pipeline.ingest.synthetic import Lengths
 
 @pytest.mark.slow
 def test_recovery__errors_fall_with_the_root_of_the_documents(tmp_path: Path) -> None:
-    """Each 4x of documents should halve the errors; 1.7x leaves room for four seeds' chance.
+    """Each 4x of documents halves the errors of O, Q and pi; 1.7x leaves room for chance.
 
-    The error of pi is nearly that of the draw itself, whose chance four seeds do not average out.
+    Twenty seeds, for the error of pi is nearly that of the draw itself: with eight it scatters, 1.6 to 2.2.
     """
-    mean = np.array(
-        [
-            np.mean([errors("counts, drop, 1 label", n, seed, tmp_path) for seed in range(4)], axis=0)
-            for n in SIZES
-        ]
-    )
+    view = "counts, drop, 1 label"
+    mean = np.array([np.mean([errors(view, n, seed, tmp_path) for seed in range(20)], axis=0) for n in SIZES])
     ratios = mean[:-1] / mean[1:]  # (steps, [O, Q, pi])
-    assert (ratios[:, :2] >= 1.7).all(), ratios
-    assert mean[0, 2] / mean[-1, 2] >= 1.7 ** len(ratios), mean[:, 2]
-    assert mean[-1, 0] < 0.06
-    assert mean[-1, 1] < 0.06
+    assert (ratios >= 1.7).all(), ratios
+    assert (mean[-1] < [0.06, 0.06, 0.01]).all()
 
 
 def test_recovery__error_bars_tell_the_true_error(tmp_path: Path) -> None:
