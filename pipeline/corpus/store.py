@@ -154,6 +154,14 @@ class Corpus:
         """(n_labels,) int64: on how many documents each label is. A view reads its blocks once for it."""
         return self._counts[1]
 
+    @property
+    def stored_term_counts(self) -> tuple[Array, int]:
+        """(n_terms,) int64 and a number: document frequencies, and documents, of the whole corpus at ingest.
+
+        They cost no read. A view has them of all documents, in view or not; nothing in them tells of labels.
+        """
+        return fmt.read_array(self._root, "term_counts"), self._info.n_docs
+
     @cached_property
     def _counts(self) -> tuple[Array, Array]:
         if self._rows is None:

@@ -85,6 +85,25 @@ def add_label_moments(Y: SparseRows, S: Array, out: Array) -> None:
 
 
 @_jit
+def unit_rows(indptr: Array, indices: Array, values: Array | None, idf: Array, log: bool, out: Array) -> None:
+    """Write tf · idf of each entry into `out` (nnz,), every row of length 1: `Weighting.of`."""
+    for row in range(len(indptr) - 1):
+        squares = 0.0
+        for entry in range(indptr[row], indptr[row + 1]):
+            weight = _term_frequency(values, entry, log) * idf[indices[entry]]
+            squares += weight * weight
+        scale = 1.0 / np.sqrt(squares) if squares > 0.0 else 0.0
+        for entry in range(indptr[row], indptr[row + 1]):
+            out[entry] = _term_frequency(values, entry, log) * idf[indices[entry]] * scale
+
+
+@_jit
+def _term_frequency(values: Array | None, entry: int, log: bool) -> float:
+    count = 1.0 if values is None else float(values[entry])
+    return 1.0 + np.log(count) if log and count > 1.0 else count
+
+
+@_jit
 def _times(indptr: Array, indices: Array, values: Array | None, W: Array, Z: Array) -> None:
     K = W.shape[1]
     for row in range(len(indptr) - 1):

@@ -30,6 +30,10 @@ class Labels:
     """(D, K) float32."""
     name: str = "labels"
 
+    @property
+    def accumulator_bytes(self) -> int:
+        return 16 * self.n_labels * int(self.V.shape[1])
+
     def zero(self) -> Sums:
         shape = (self.n_labels, self.V.shape[1])
         dtype = accumulator_type(shape[0] * shape[1])

@@ -49,12 +49,20 @@ class Pairs:
     sketch: Array | None = None
     name: str = "pairs"
 
+    @property
+    def _width(self) -> int:
+        return self.n_terms if self.sketch is None else int(self.sketch.shape[1])
+
+    @property
+    def accumulator_bytes(self) -> int:
+        return 8 * self.n_terms * self._width
+
     def zero(self) -> Sums:
-        width = self.n_terms if self.sketch is None else self.sketch.shape[1]
+        size = self.n_terms * self._width
         return {
             "statistics": np.zeros(7),
             "term_totals": np.zeros(self.n_terms),
-            "pairs": np.zeros((self.n_terms, width), accumulator_type(self.n_terms * width)),
+            "pairs": np.zeros((self.n_terms, self._width), accumulator_type(size)),
         }
 
     def add(self, sums: Sums, block: Block) -> None:
@@ -85,12 +93,12 @@ def exact_m2(sums: Sums, view: WordView) -> Array:
     M2 = upper + np.triu(upper, 1).T
     if view.drop_self_pairs:
         M2[np.diag_indices(len(M2))] -= sums["term_totals"]
-    return M2 / Statistics.of(sums).pairs
+    return np.asarray(M2 / Statistics.of(sums).pairs)
 
 
 def sketched_m2(sums: Sums, view: WordView, sketch: Array) -> Array:
     """(D, p): M2 Omega, from X'(X Omega)."""
-    product = sums["pairs"]
+    product: Array = sums["pairs"]
     if view.drop_self_pairs:
         product -= sums["term_totals"][:, None] * sketch
     product /= Statistics.of(sums).pairs

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import pickle
 import tracemalloc
 from collections import Counter
 from collections.abc import Iterator
@@ -20,11 +21,26 @@ from pipeline import Corpus, MomentLabeler, ingest_matrices, ingest_planted
 from pipeline.ingest.synthetic import Lengths, Planted
 from pipeline.model.learn import Learned, Settings, learn
 from pipeline.passes import plan
+from pipeline.passes.cross import Cross, CrossMoment
+from pipeline.passes.features import Features
+from pipeline.passes.held_out import Gathered, SetAside
 from pipeline.passes.labels import Labels
 from pipeline.passes.pairs import Pairs
 from pipeline.passes.plan import segments
-from pipeline.passes.run import Pass, Runner, Sums, merge_into, merged
+from pipeline.passes.responsibilities import Responsibilities
+from pipeline.passes.run import (
+    Pass,
+    Runner,
+    Sums,
+    Together,
+    _by_path,
+    _Stored,
+    _with_arrays,
+    merge_into,
+    merged,
+)
 from pipeline.passes.triples import Triples
+from pipeline.passes.weighting import Weighting
 from pipeline.passes.words import WordView
 from tests.conftest import random_matrices
 
@@ -70,6 +86,27 @@ def all_passes(corpus: Corpus) -> list[Pass]:
     return [Pairs(view, D), Pairs(view, D, W), Triples(view, W), Labels(view, W, L, W[:, ::-1].copy())]
 
 
+def head_passes(corpus: Corpus) -> list[Pass]:
+    """The passes of the heads, weights of many sizes too: arrays at any depth, empty ones among them."""
+    rng = np.random.default_rng(9)
+    D, L, K = corpus.n_terms, corpus.n_labels, 5
+    weighting = Weighting((10 ** np.linspace(-3, 3, D)).astype(np.float32))
+    arrays = [
+        rng.standard_normal(shape, dtype=np.float32) for shape in ((D, 4), (4, 6), (6,), (D, K), (L, K))
+    ]
+    B, waves, phases, log_O, log_Q = arrays
+    B *= 10 ** np.linspace(-8, 8, D, dtype=np.float32)[:, None]
+    log_pi = -rng.random(K)
+    return [
+        Cross(weighting, B, L, 0.1),
+        Cross(dataclasses.replace(weighting, scheme="binary"), B[:, :0], L, 0.0),
+        Features(weighting, B, waves, phases, L, 0.1),
+        Features(weighting, B, waves[:, :0], phases[:0], L, 0.0),
+        Responsibilities(COUNTS_DROP, 5 * log_O, log_pi, L, 0.1),
+        Responsibilities(COUNTS_DROP, 5 * log_O, log_pi, L, 0.0, log_Q),
+    ]
+
+
 def assert_identical(one: Any, other: Any, where: str = "") -> None:
     """Equal to the last bit, field by field; only times may differ."""
     assert type(one) is type(other), where
@@ -79,6 +116,10 @@ def assert_identical(one: Any, other: Any, where: str = "") -> None:
         assert one.keys() == other.keys()
         for key in one.keys() - {"seconds"}:
             assert_identical(one[key], other[key], f"{where}.{key}")
+    elif isinstance(one, list):
+        assert len(one) == len(other), where
+        for i, pair in enumerate(zip(one, other, strict=True)):
+            assert_identical(*pair, f"{where}[{i}]")
     elif isinstance(one, np.ndarray):
         np.testing.assert_array_equal(one, other, err_msg=where, strict=True)
     else:
@@ -89,6 +130,8 @@ def test_assert_identical__sees_one_bit() -> None:
     sums = {"a": np.ones(3)}
     with pytest.raises(AssertionError, match="a"):
         assert_identical(sums, {"a": np.array([1, 1, np.nextafter(1, 2)])})
+    with pytest.raises(AssertionError, match=r"a\[1\]"):
+        assert_identical({"a": [1, np.ones(2)]}, {"a": [1, np.zeros(2)]})
 
 
 # -- segments -------------------------------------------------------------------------------------------
@@ -164,6 +207,52 @@ def test_runner__adds_up_all_segments(planted: Corpus) -> None:
                 np.testing.assert_allclose(sums[name], array, rtol=1e-6, atol=1e-12 * size, err_msg=name)
 
 
+def test_runner__threads_do_not_change_a_bit_of_the_heads(planted: Corpus) -> None:
+    heads = [SetAside(0.1), *head_passes(planted)]
+    cut = segments(planted, 1)
+    for work in (*heads, Together((*heads, *all_passes(planted)))):
+        one = Runner(n_threads=1).run(work, planted, cut)
+        for n_threads in (2, 4):
+            assert_identical(Runner(n_threads=n_threads).run(work, planted, cut), one)
+
+
+def test_runner__heads_are_compared_on_sums_that_depend_on_order(planted: Corpus) -> None:
+    for work in head_passes(planted):
+        one, other = (Runner(1).run(work, planted, segments(planted, size)) for size in (1, 10**12))
+        with pytest.raises(AssertionError):
+            assert_identical(one, other)
+
+
+@pytest.mark.parametrize(("n_docs", "n_threads"), [(0, 1), (100, 3), (1600, 1), (1600, 3)])
+def test_run_together__gives_what_each_pass_gives(planted: Corpus, n_docs: int, n_threads: int) -> None:
+    corpus = planted.head(n_docs)
+    parts = [*head_passes(corpus)[::2], all_passes(corpus)[1]]
+    cut = segments(corpus, 1)
+    runner = Runner(n_threads)
+    together = runner.run_together(parts, corpus, cut)
+    assert len(together) == len(parts)
+    for work, sums in zip(parts, together, strict=True):
+        assert_identical(sums, runner.run(work, corpus, cut))
+
+
+def test_run_together__the_same_pass_twice_is_summed_twice(planted: Corpus) -> None:
+    work = head_passes(planted)[2]
+    one, other = Runner(2).run_together([work, work], planted, segments(planted, 1))
+    assert_identical(one, other)
+    assert not any(np.shares_memory(one[name], other[name]) for name in one)
+
+
+def test_together__is_a_pass_of_passes(planted: Corpus) -> None:
+    cross, _, features, *_ = head_passes(planted)
+    inner = Together((features,))
+    work = Together((cross, inner))
+    assert (work.name, inner.name) == ("cross", "features")
+    assert work.accumulator_bytes == cross.accumulator_bytes + features.accumulator_bytes
+    sums = Runner(2).run(work, planted, segments(planted, 1))
+    assert sums.keys() == {"0", "1"}
+    assert_identical(sums["1"]["0"], Runner(2).run(features, planted, segments(planted, 1)))
+
+
 @pytest.mark.parametrize("whitening", ["exact", "sketch"])
 def test_learn__threads_do_not_change_a_bit(planted: Corpus, whitening: Any) -> None:
     settings = Settings(4, whitening, view=COUNTS_DROP)
@@ -179,6 +268,20 @@ def test_runner__a_cluster_does_not_change_a_bit(planted: Corpus, client: Any) -
             cut = segments(planted, accumulator_bytes)
             one = Runner(n_threads=2).run(work, planted, cut)
             assert_identical(Runner(client=client).run(work, planted, cut), one)
+
+
+@pytest.mark.slow
+def test_runner__a_cluster_does_not_change_a_bit_of_the_heads(planted: Corpus, client: Any) -> None:
+    heads = [SetAside(0.1), *head_passes(planted)]
+    cut = segments(planted, 1)
+    for work in heads:
+        one = Runner(n_threads=2).run(work, planted, cut)
+        assert_identical(Runner(client=client).run(work, planted, cut), one)
+    for corpus in (planted, planted.head(int(planted.block_rows[0]) - 1)):
+        parts = [*heads, *all_passes(corpus)]
+        for cut in (segments(corpus, 1), segments(corpus, 10**12)):
+            one = Runner(n_threads=2).run_together(parts, corpus, cut)
+            assert_identical(Runner(client=client).run_together(parts, corpus, cut), one)
 
 
 @pytest.mark.slow
@@ -221,6 +324,84 @@ def test_merge__in_place_and_not() -> None:
     assert merge_into(one, other) is one
     assert_identical(one, fresh)
     assert other["b"].tolist() == [20, 20, 20]
+
+
+def nested_sums(x: float) -> Sums:
+    """Arrays and objects, at the top and deeper."""
+    moment = CrossMoment(np.array([0, 0, 1]), np.array([2], np.int32), np.array([x], np.float32), n_terms=4)
+    deeper = {"array": np.full(3, 10 * x), "moment": moment, "deepest": {"array": np.full(1, 100 * x)}}
+    return {"array": np.full(2, x), "gathered": Gathered([f"blocks of {x}"]), "deeper": deeper}  # type: ignore[list-item]
+
+
+def test_merge__of_objects_and_of_sums_in_sums() -> None:
+    one, other = nested_sums(1), nested_sums(2)
+    kept = one["array"], one["deeper"]["array"], one["deeper"]["deepest"]["array"]
+    fresh = merged(one, other)
+    assert_identical(one, nested_sums(1))
+    assert_identical(other, nested_sums(2))
+    assert fresh["deeper"]["deepest"]["array"].tolist() == [300]
+    assert fresh["deeper"]["array"].tolist() == [30, 30, 30]
+    assert fresh["deeper"]["moment"].values.tolist() == [3]
+    assert fresh["array"].tolist() == [3, 3]
+    assert fresh["gathered"].blocks == ["blocks of 1", "blocks of 2"]
+    assert merge_into(one, other) is one
+    assert_identical(one, fresh)
+    assert_identical(other, nested_sums(2))
+    # no second accumulator is made
+    assert one["array"] is kept[0]
+    assert one["deeper"]["array"] is kept[1]
+    assert one["deeper"]["deepest"]["array"] is kept[2]
+
+
+def test_merged__takes_read_only_arrays() -> None:
+    one, other = nested_sums(1), nested_sums(2)
+    for sums in (one, other):
+        for part in (sums, sums["deeper"], sums["deeper"]["deepest"]):
+            part["array"].flags.writeable = False
+    assert merged(one, other)["deeper"]["array"].tolist() == [30, 30, 30]
+
+
+# -- passes by path -------------------------------------------------------------------------------------
+
+
+def arrays_in(value: Any) -> list[np.ndarray]:
+    """The arrays of a pass, at any depth."""
+    if isinstance(value, np.ndarray):
+        return [value]
+    if isinstance(value, tuple):
+        return [array for part in value for array in arrays_in(part)]
+    if dataclasses.is_dataclass(value):
+        return arrays_in(tuple(getattr(value, field.name) for field in dataclasses.fields(value)))
+    return []
+
+
+def test_by_path__every_array_comes_back_as_a_memory_map(planted: Corpus, tmp_path: Path) -> None:
+    work = Together((*head_passes(planted), *all_passes(planted), Together(tuple(head_passes(planted)))))
+    sent = _by_path(work, tmp_path)
+    assert arrays_in(sent) == []
+    before, after = arrays_in(work), arrays_in(_with_arrays(pickle.loads(pickle.dumps(sent))))
+    assert len(list(tmp_path.iterdir())) == len(before) == len(after) > 20
+    assert any(array.size == 0 for array in before)
+    for one, other in zip(before, after, strict=True):
+        assert isinstance(other, np.memmap)
+        assert not other.flags.writeable
+        np.testing.assert_array_equal(one, other, strict=True)
+
+
+def test_by_path__a_pass_is_small_to_send(planted: Corpus, tmp_path: Path) -> None:
+    work = Together(tuple(head_passes(planted)))
+    assert sum(array.nbytes for array in arrays_in(work)) > 10_000
+    assert len(pickle.dumps(_by_path(work, tmp_path))) < 5000
+
+
+def test_by_path__leaves_the_rest_and_the_pass_alone(planted: Corpus, tmp_path: Path) -> None:
+    work = head_passes(planted)[4]
+    assert isinstance(work, Responsibilities)
+    sent = _by_path(work, tmp_path)
+    assert isinstance(work.log_O, np.ndarray)
+    assert isinstance(sent.log_O, _Stored)
+    assert (sent.view, sent.log_Q, sent.held_out_share, sent.name) == (COUNTS_DROP, None, 0.1, "refine")
+    assert arrays_in(work)[0] is work.log_O
 
 
 @pytest.mark.parametrize("n_threads", [1, 3])
@@ -292,6 +473,15 @@ def test_learn__reads_every_block_three_times(planted_path: Path, n_threads: int
     assert store.of("X", corpus.n_blocks) == [3] * corpus.n_blocks
     assert max(store.of("Y", corpus.n_blocks)) <= 3
     assert learned.stats["sample_share"] == 0
+
+
+def test_run_together__reads_every_block_once(planted_path: Path) -> None:
+    store = CountingStore(planted_path)
+    corpus = Corpus.open(store)
+    parts = [*head_passes(corpus), *all_passes(corpus)]
+    Runner(n_threads=2).run_together(parts, corpus, segments(corpus, 1))
+    for side in ("X", "Y"):
+        assert store.of(side, corpus.n_blocks) == [1] * corpus.n_blocks
 
 
 def test_learn__a_sketch_reads_the_sampled_blocks_once_more(planted_path: Path) -> None:

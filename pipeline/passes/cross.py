@@ -1,0 +1,146 @@
+"""Beside pass 1: the word-label cross moment X~'Y, and the words' own directions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from pipeline.corpus.rows import Array, SparseRows
+from pipeline.corpus.store import Block
+from pipeline.passes import cross_kernels, kernels
+from pipeline.passes.held_out import others
+from pipeline.passes.run import Sums
+from pipeline.passes.weighting import Weighting
+
+MOST_ENTRIES = 16_000_000
+"""Entries of a cross moment that are kept: 128 MB."""
+_PRODUCTS = 8_000_000
+"""Products of words and labels that are added at a time: 64 MB before equal ones are put together."""
+
+
+@dataclass(slots=True)
+class CrossMoment:
+    """Y'X~: for each label the sum of its documents, sparse, and no more than `most_entries` of it.
+
+    Where it would be larger, each label keeps its largest entries, as many as fit for all labels alike, and
+    one at least: words that are typical of a label stay, and rare labels stay whole.
+    """
+
+    indptr: Array
+    """(L + 1,) int64."""
+    indices: Array
+    """(nnz,) int32 words, in any order within a label."""
+    values: Array
+    """(nnz,) float32."""
+    n_terms: int
+    most_entries: int = MOST_ENTRIES
+
+    @classmethod
+    def zero(cls, n_labels: int, n_terms: int, most_entries: int = MOST_ENTRIES) -> CrossMoment:
+        triple = np.zeros(n_labels + 1, np.int64), np.zeros(0, np.int32), np.zeros(0, np.float32)
+        return cls(*triple, n_terms, most_entries)
+
+    @property
+    def n_labels(self) -> int:
+        return len(self.indptr) - 1
+
+    @property
+    def nnz(self) -> int:
+        return len(self.indices)
+
+    def add(self, X: SparseRows, Y: SparseRows) -> None:
+        """Add Y'X~ of some documents, X~ being float32."""
+        products = np.concatenate([[0], np.cumsum(np.diff(X.indptr) * np.diff(Y.indptr))])
+        start = 0
+        while start < X.n_rows:
+            stop = int(np.searchsorted(products, products[start] + _PRODUCTS, side="right")) - 1
+            stop = min(max(stop, start + 1), X.n_rows)
+            self._add(X.slice(start, stop), *_documents_of_labels(Y.slice(start, stop)))
+            start = stop
+
+    def __add__(self, other: CrossMoment) -> CrossMoment:
+        result = CrossMoment(self.indptr, self.indices, self.values, self.n_terms, self.most_entries)
+        # the other's rows, as documents that carry one label each
+        rows = SparseRows(other.indptr, other.indices, other.values, other.n_terms)
+        labels = np.arange(other.n_labels, dtype=np.int32)
+        result._add(rows, np.arange(other.n_labels + 1), labels)
+        return result
+
+    def _add(self, X: SparseRows, docs_indptr: Array, docs: Array) -> None:
+        mine, theirs = (self.indptr, self.indices, self.values), (X.indptr, X.indices, X.values)
+        triple = cross_kernels.add_documents(*mine, *theirs, docs_indptr, docs, self.n_terms)
+        most = _entries_each(np.diff(triple[0]), self.most_entries)
+        if most is not None:
+            triple = cross_kernels.largest_entries(*triple, most)
+        self.indptr, self.indices, self.values = triple
+
+    def lengths(self) -> Array:
+        """(L,) float64: the Euclidean length of each label's row."""
+        squares = np.bincount(self._labels(), self.values.astype(np.float64) ** 2, minlength=self.n_labels)
+        return np.asarray(np.sqrt(squares))
+
+    def by_word(self, scale: Array) -> SparseRows:
+        """(D, L): the transpose, each label's column times its `scale`; labels sorted in each row."""
+        labels = self._labels()
+        order = np.argsort(self.indices, kind="stable")  # labels come in order: they stay so for each word
+        indptr = np.concatenate([[0], np.cumsum(np.bincount(self.indices, minlength=self.n_terms))])
+        values = (self.values * scale[labels]).astype(np.float32)[order]
+        return SparseRows(indptr.astype(np.int64), labels[order], values, self.n_labels)
+
+    def _labels(self) -> Array:
+        return np.repeat(np.arange(self.n_labels, dtype=np.int32), np.diff(self.indptr))
+
+
+def _entries_each(lengths: Array, most_entries: int) -> int | None:
+    """The largest m for which all labels' first m entries fit; None when everything fits."""
+    if lengths.sum() <= most_entries:
+        return None
+    ascending = np.sort(lengths)
+    # labels shorter than m are kept whole, the others take m each
+    whole = np.concatenate([[0], np.cumsum(ascending)])
+    remaining = len(ascending) - np.arange(len(ascending))
+    fits = whole[:-1] + ascending * remaining <= most_entries
+    first_cut = int(np.argmin(fits))
+    return int(max(1, (most_entries - whole[first_cut]) // remaining[first_cut]))
+
+
+def _documents_of_labels(Y: SparseRows) -> tuple[Array, Array]:
+    """Y' without its ones: the documents of each label, in order."""
+    rows = np.repeat(np.arange(Y.n_rows, dtype=np.int32), np.diff(Y.indptr))
+    indptr = np.concatenate([[0], np.cumsum(np.bincount(Y.indices, minlength=Y.n_columns))])
+    return indptr.astype(np.int64), rows[np.argsort(Y.indices, kind="stable")]
+
+
+@dataclass(frozen=True)
+class Cross:
+    """Sums Y'X~, and X~'(X~ Omega) where the head has room for the words' own directions.
+
+    Documents that are held out are in no sum.
+    """
+
+    weighting: Weighting
+    omega: Array
+    """(D, m) float32; m may be 0."""
+    n_labels: int
+    held_out_share: float
+    name: str = "cross"
+
+    @property
+    def accumulator_bytes(self) -> int:
+        return 8 * MOST_ENTRIES + 4 * self.omega.size
+
+    def zero(self) -> Sums:
+        return {
+            "cross": CrossMoment.zero(self.n_labels, len(self.weighting.idf)),
+            "words": np.zeros(self.omega.shape, np.float32),
+        }
+
+    def add(self, sums: Sums, block: Block) -> None:
+        block = others(block, self.held_out_share)
+        X = self.weighting.of(block.X)
+        sums["cross"].add(X, block.Y)
+        if self.omega.shape[1]:
+            for start in range(0, X.n_rows, kernels.SLAB):
+                slab = X.slice(start, min(start + kernels.SLAB, X.n_rows))
+                kernels.add_transposed_times(slab, kernels.times(slab, self.omega), sums["words"])

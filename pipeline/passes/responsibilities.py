@@ -1,0 +1,86 @@
+"""Beside pass 3: one EM step. How likely each topic is for each document, and words and labels by that."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from pipeline.corpus.rows import Array, SparseRows
+from pipeline.corpus.store import Block
+from pipeline.passes import kernels
+from pipeline.passes.held_out import others
+from pipeline.passes.pairs import accumulator_type
+from pipeline.passes.run import Sums
+from pipeline.passes.words import WordView
+
+
+@dataclass(frozen=True)
+class Responsibilities:
+    """Sums X'R (D, K), Y'R (L, K) and R (K,), where R ~ pi exp(X log O), rows of R adding up to 1.
+
+    With `log_Q` also the document's labels speak: R ~ pi exp(X log O + Y log Q). Documents that are held out
+    are in no sum.
+    """
+
+    view: WordView
+    log_O: Array
+    """(D, K) float32."""
+    log_pi: Array
+    """(K,) float64."""
+    n_labels: int
+    held_out_share: float
+    log_Q: Array | None = None
+    """(L, K) float32."""
+    name: str = "refine"
+
+    @property
+    def accumulator_bytes(self) -> int:
+        D, K = self.log_O.shape
+        return int(8 * K * (D + self.n_labels))
+
+    def zero(self) -> Sums:
+        D, K = self.log_O.shape
+        return {
+            "words": np.zeros((D, K), accumulator_type(D * K)),
+            "labels": np.zeros((self.n_labels, K), accumulator_type(self.n_labels * K)),
+            "topics": np.zeros(K),
+        }
+
+    def add(self, sums: Sums, block: Block) -> None:
+        block = others(block, self.held_out_share)
+        X = self.view.words(block)
+        for start in range(0, X.n_rows, kernels.SLAB):
+            stop = min(start + kernels.SLAB, X.n_rows)
+            words, labels = X.slice(start, stop), block.Y.slice(start, stop)
+            R = posterior(words, self.log_O, self.log_pi, labels, self.log_Q)
+            kernels.add_transposed_times(words, R, sums["words"])
+            kernels.add_label_moments(labels, R, sums["labels"])
+            sums["topics"] += R.sum(axis=0, dtype=np.float64)
+
+
+def posterior(
+    X: SparseRows,
+    log_O: Array,
+    log_pi: Array,
+    Y: SparseRows | None = None,
+    log_Q: Array | None = None,
+    temperature: float = 1.0,
+) -> Array:
+    """(n, K) float32: P[topic | document], from a document's distinct words (the paper's section 2.4).
+
+    P[h | d] ~ (pi_h prod_v O_vh)^(1/T), in logarithms, with the row's maximum taken out before exp. A
+    document with no known word gets the prior. With `log_Q`, times prod_l Q_lh over the document's labels.
+
+    Cost: nnz rows of log O are gathered.
+    """
+    binary = SparseRows(X.indptr, X.indices, None, X.n_columns)
+    # logarithms of long documents run into the thousands: only double precision keeps their differences
+    P = kernels.times(binary, log_O, np.float64) + log_pi  # (n, K)
+    if Y is not None and log_Q is not None:
+        P += kernels.times(SparseRows(Y.indptr, Y.indices, None, Y.n_columns), log_Q, np.float64)
+    P /= temperature
+    P -= P.max(axis=1, keepdims=True)
+    np.exp(P, out=P)
+    P /= P.sum(axis=1, keepdims=True)
+    return P.astype(np.float32)
