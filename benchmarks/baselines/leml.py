@@ -1,0 +1,253 @@
+"""LEML: labels from a low-rank linear map of the words, by alternating least squares."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from typing import TypeVar
+
+import numpy as np
+import scipy.linalg
+from threadpoolctl import ThreadpoolController
+
+from pipeline.corpus.rows import Array, SparseRows
+from pipeline.errors import InputError
+from pipeline.passes import kernels
+from pipeline.tasks import n_cpus
+
+MAX_STEPS = 5 * 20
+"""Newton steps times conjugate gradient steps in each, of the authors' program."""
+_SLAB = 1024
+"""Rows that a thread works on at a time."""
+
+Result = TypeVar("Result")
+
+
+@dataclass
+class Leml:
+    """Minimise ½ ||Y - X W H'||² + ½ lam (||W||² + ||H||²) over W (D, rank) and H (L, rank).
+
+    It starts from W = 0 and a Gaussian H with H H' about I. An outer iteration is two steps:
+
+    - W by conjugate gradient from the W before. The authors' program takes at most 5 Newton steps, each of at
+      most 20 conjugate gradient steps that end at 0.1 of its first residual. This loss is quadratic in W, so
+      that every Newton step has the same Hessian and a further one only restarts the same solve: here it is
+      one run, without restarts or a trust region, of at most 100 steps. It ends when the norm of the gradient
+      has fallen to `tolerance` times what it was at the W that the run began with, under the new H. The first
+      iteration measures it from W = 0, a later one from where the iteration before it ended.
+    - H exactly, by a Cholesky factor of (X W)'(X W) + lam I.
+
+    Rows are worked on a slab at a time, so that nothing of N x L or N x rank is ever held. Each thread has a
+    part of the rows with about as many nonzeros as the others', and its own BLAS calls on one core; what is
+    left, of rank x rank, has the BLAS of all cores.
+
+    Parameters
+    ----------
+    rank
+        Width of W and H.
+    lam
+        Weight of the squared norms, above 0.
+    n_outer
+        Outer iterations.
+    n_threads
+        Threads; None for as many as there are processors.
+    seed
+        Of the first H.
+    tolerance
+        The gradient's norm at which the solve for W ends, as a share of its norm at the start.
+
+    Attributes
+    ----------
+    W_, H_
+        (D, rank) and (L, rank) float32.
+    seconds_
+        Seconds from the start of `fit` to the end of each outer iteration, without the callback's.
+    n_steps_
+        Conjugate gradient steps of each outer iteration.
+
+    Notes
+    -----
+    Cost: a conjugate gradient step takes 4 nnz(X) rank + 2 N rank min(rank, 2 L) flops, and one more of about
+    the same cost is spent on the gradient and one on H. Memory: (4 + n_threads) (D + L) rank floats of 4
+    bytes, a few arrays of rank x rank, and the input.
+
+    References
+    ----------
+    Yu, Jain, Kar, Dhillon, "Large-scale Multi-label Learning with Missing Labels", ICML 2014.
+    """
+
+    rank: int
+    lam: float
+    n_outer: int = 5
+    n_threads: int | None = None
+    seed: int = 0
+    tolerance: float = 0.1
+    W_: Array = field(init=False, repr=False)
+    H_: Array = field(init=False, repr=False)
+    seconds_: list[float] = field(init=False, repr=False)
+    n_steps_: list[int] = field(init=False, repr=False)
+
+    def fit(self, X: SparseRows, Y: SparseRows, callback: Callable[[Leml], None] | None = None) -> Leml:
+        """Find W and H.
+
+        Parameters
+        ----------
+        X
+            (N, D) words, weighted as they should count.
+        Y
+            (N, L) labels; the values are not looked at.
+        callback
+            Called with this object after each outer iteration, with the clock stopped.
+        """
+        if self.rank < 1 or not self.lam > 0:
+            raise InputError(
+                "LEML needs a rank of at least 1 and a lam above 0. "
+                f"Found rank={self.rank}, lam={self.lam}. Pass others."
+            )
+        if X.n_rows != Y.n_rows:
+            raise InputError(
+                "Words and labels need a row for each document. "
+                f"Found {X.n_rows} and {Y.n_rows} rows. Pass both of the same documents."
+            )
+        started = time.perf_counter()
+        rng = np.random.default_rng(self.seed)
+        self.W_ = np.zeros((X.n_columns, self.rank), np.float32)
+        self.H_ = rng.standard_normal((Y.n_columns, self.rank), np.float32) / np.float32(np.sqrt(self.rank))
+        self.seconds_, self.n_steps_ = [], []
+        with _Rows.shared_out(X, Y, self.n_threads or n_cpus()) as rows:
+            for _ in range(self.n_outer):
+                self.n_steps_.append(self._update_words(rows))
+                self._update_labels(rows)
+                self.seconds_.append(time.perf_counter() - started)
+                if callback is not None:
+                    paused = time.perf_counter()
+                    with rows.all_cores():
+                        callback(self)
+                    started += time.perf_counter() - paused
+        return self
+
+    def scores(self, X: SparseRows) -> Array:
+        """(n, L) float32: X W H'."""
+        if X.n_columns != len(self.W_):
+            raise InputError(
+                f"Documents need the {len(self.W_)} columns of the fit. Found {X.n_columns}. "
+                "Pass words in the same order as there."
+            )
+        scores: Array = kernels.times(_single(X), self.W_) @ self.H_.T
+        return scores
+
+    def _update_words(self, rows: _Rows) -> int:
+        """Move W towards its optimum for this H, and tell in how many steps."""
+        W, H, lam = self.W_, self.H_, np.float32(self.lam)
+        with rows.all_cores():
+            HH = H.T @ H if self.rank <= 2 * len(H) else None  # (rank, rank)
+
+        def through_labels(Z: Array) -> Array:  # Z H'H, the cheaper way round
+            return (Z @ H.T) @ H if HH is None else Z @ HH
+
+        def negative_gradient(part: _Part) -> Array:  # X'(Y - X W H')H of some rows
+            out = np.zeros_like(W)
+            for X, Y in part:
+                G = kernels.times(Y, H)  # (s, rank)
+                G -= through_labels(kernels.times(X, W))
+                kernels.add_transposed_times(X, G, out)
+            return out
+
+        def hessian_times_S(part: _Part) -> Array:  # X'(X S)(H'H) of some rows
+            out = np.zeros_like(S)
+            for X, _ in part:
+                kernels.add_transposed_times(X, through_labels(kernels.times(X, S)), out)
+            return out
+
+        R = _total(rows.each_part(negative_gradient))  # (D, rank) the residual
+        R -= lam * W
+        S = R.copy()  # (D, rank) the direction
+        squared = np.vdot(R, R)
+        enough = self.tolerance**2 * squared
+        for step in range(MAX_STEPS):
+            if squared <= enough:
+                return step
+            A = _total(rows.each_part(hessian_times_S))  # (D, rank)
+            A += lam * S
+            length = squared / np.vdot(S, A)
+            W += length * S
+            A *= length
+            R -= A
+            before, squared = squared, np.vdot(R, R)
+            S *= squared / before
+            S += R
+        return MAX_STEPS
+
+    def _update_labels(self, rows: _Rows) -> None:
+        """H = Y'Z (Z'Z + lam I)^-1 with Z = X W."""
+        W, L = self.W_, len(self.H_)
+
+        def sums(part: _Part) -> tuple[Array, Array]:  # Z'Z and Y'Z of some rows
+            gram, moments = np.zeros((self.rank, self.rank)), np.zeros((L, self.rank), np.float32)
+            for X, Y in part:
+                Z = kernels.times(X, W)  # (s, rank)
+                gram += Z.T @ Z
+                kernels.add_label_moments(Y, Z, moments)
+            return gram, moments
+
+        grams, moments = zip(*rows.each_part(sums), strict=True)
+        gram = _total(grams)  # (rank, rank) float64: small singular values of Z are squared in it
+        gram[np.diag_indices(self.rank)] += self.lam
+        with rows.all_cores():
+            factor = scipy.linalg.cho_factor(gram, lower=True, overwrite_a=True, check_finite=False)
+            H = scipy.linalg.cho_solve(factor, _total(moments).T, check_finite=False).T  # (L, rank)
+        self.H_ = np.ascontiguousarray(H, np.float32)
+
+
+_Part = list[tuple[SparseRows, SparseRows]]
+
+
+class _Rows:
+    """The words and labels of the documents, in slabs of rows, shared out among threads."""
+
+    def __init__(self, parts: list[_Part], pool: ThreadPoolExecutor, blas: ThreadpoolController) -> None:
+        self._parts = parts
+        self._pool = pool
+        self._blas = blas
+
+    @classmethod
+    @contextmanager
+    def shared_out(cls, X: SparseRows, Y: SparseRows, n_threads: int) -> Iterator[_Rows]:
+        """A part for each thread, with about as many nonzeros as the others."""
+        X, Y = _single(X), replace(Y, values=None)
+        cuts = np.searchsorted(X.indptr, np.linspace(0, X.nnz, n_threads + 1)[1:-1])
+        parts = [
+            [
+                (X.slice(top, min(top + _SLAB, stop)), Y.slice(top, min(top + _SLAB, stop)))
+                for top in range(start, stop, _SLAB)
+            ]
+            for start, stop in pairwise([0, *cuts.tolist(), X.n_rows])
+        ]
+        blas = ThreadpoolController().select(user_api="blas")
+        # Threads of BLAS spin for a while after each call, and would take the cores from ours.
+        with ThreadPoolExecutor(n_threads) as pool, blas.limit(limits=1):
+            yield cls(parts, pool, blas)
+
+    def each_part(self, function: Callable[[_Part], Result]) -> list[Result]:
+        """`function` of each thread's slabs, at the same time."""
+        return list(self._pool.map(function, self._parts))
+
+    def all_cores(self) -> AbstractContextManager[object]:
+        """Within it BLAS has as many threads as there are parts."""
+        limit: AbstractContextManager[object] = self._blas.limit(limits=len(self._parts))
+        return limit
+
+
+def _total(arrays: Sequence[Array]) -> Array:
+    """The sum, in the place of the first."""
+    for array in arrays[1:]:
+        arrays[0][...] += array
+    return arrays[0]
+
+
+def _single(X: SparseRows) -> SparseRows:
+    return X if X.values is None else replace(X, values=X.values_as(np.float32))
