@@ -154,6 +154,24 @@ def fit(
         Path, typer.Argument(metavar="MODEL", help="Where the model shall be, as in model.zarr.")
     ],
     n_components: Annotated[int, typer.Option("-k", "--topics", min=1, help="Number of topics.")] = 100,
+    head: Annotated[
+        str, typer.Option(help="auto, posterior (the paper's), refined, ridge or blend.")
+    ] = "auto",
+    head_dim: Annotated[
+        int | None, typer.Option(min=1, help="Features of the ridge regression; chosen if absent.")
+    ] = None,
+    weighting: Annotated[
+        str, typer.Option(help="Word weights of the ridge regression: log, counts or binary, times idf.")
+    ] = "log",
+    refine_passes: Annotated[
+        int, typer.Option(min=0, help="Further reads that refine the topics with labels.")
+    ] = 0,
+    tail_weight: Annotated[
+        float, typer.Option(min=0, max=1, help="0 ranks by probability, 1 favours rare labels.")
+    ] = 0.0,
+    memory_limit: Annotated[
+        str | None, typer.Option(metavar="SIZE", help="What the ridge regression may take, as in 4GB.")
+    ] = None,
     tensor: Annotated[str, typer.Option(help="orthogonal or power.")] = "orthogonal",
     whitening: Annotated[str, typer.Option(help="auto, exact or sketch.")] = "auto",
     self_pairs: Annotated[str, typer.Option(help="keep (as the paper) or drop.")] = "keep",
@@ -168,6 +186,12 @@ def fit(
     started = time.monotonic()
     # plain strings: `fit` refuses what it does not know, and names the choices
     choices: dict[str, Any] = {
+        "head": head,
+        "head_dim": head_dim,
+        "weighting": weighting,
+        "refine_passes": refine_passes,
+        "tail_weight": tail_weight,
+        "memory_limit": memory_limit,
         "tensor": tensor,
         "whitening": whitening,
         "self_pairs": self_pairs,
@@ -182,12 +206,16 @@ def fit(
     labeler.save(model, overwrite=overwrite)
     seconds = time.monotonic() - started
     promise = labeler.guarantee()
+    size = sum(file.stat().st_size for file in model.rglob("*") if file.is_file())
     text = (
-        f"{model}: {len(labeler.topic_weights_)} topics from {source.n_docs:,} documents in {seconds:.1f} s"
+        f"{model}: {len(labeler.topic_weights_)} topics from {source.n_docs:,} documents in {seconds:.1f} s, "
+        f"{size / 1e6:,.1f} MB on disk\n{_head_text(labeler)}"
     )
     numbers = {
         "path": str(model),
         "seconds": seconds,
+        "bytes_on_disk": size,
+        "scores_mean": labeler.scores_mean_,
         "topics": len(labeler.topic_weights_),
         "fit": labeler.fit_stats_,
         "guarantee": promise.as_dict(),
@@ -217,11 +245,21 @@ def evaluate(
     corpus: Annotated[str, typer.Argument(metavar="CORPUS", help="Documents with their true labels.")],
     json_file: Json = None,
 ) -> None:
-    """Measure how well a model labels a corpus: AUC, P@k, nDCG@k, recall@k, PSP@k, PSnDCG@k."""
+    """Measure how well a model labels a corpus: AUC, P@k, nDCG@k, recall@k, PSP@k, PSnDCG@k, calibration."""
     scores = MomentLabeler.load(model).evaluate(Corpus.open(corpus))
-    lines = [f"{name:>14} {value:,.4f}" for name, value in scores.items() if not name.startswith("n_")]
+    shown = {name: value for name, value in scores.items() if isinstance(value, float)}
+    lines = [f"{name:>14} {_rounded(value)}" for name, value in shown.items()]
     counts = f"{scores['n_docs']:,} documents, {scores['n_unlabelled']:,} of them without labels"
-    _tell("\n".join([counts, *lines]), scores, json_file)
+    table = [
+        "",
+        f"{'probability':>14} {'labels':>14} {'predicted':>10} {'observed':>10}",
+        *(
+            f"{row['from']:>7g} - {row['to']:<4g} {row['pairs']:>14,} "
+            f"{row['predicted']:>10.4f} {row['observed']:>10.4f}"
+            for row in scores["reliability"]
+        ),
+    ]
+    _tell("\n".join([counts, *lines, *table]), scores, json_file)
 
 
 @app.command(epilog="Example: threepass info train.zarr")
@@ -244,6 +282,22 @@ def demo(quiet: Quiet = False) -> None:
     print(
         "\nNext, with data of your own:\n  threepass ingest train.txt train.zarr\n  threepass info train.zarr"
     )
+
+
+def _rounded(value: float) -> str:
+    return f"{value:,.4f}" if value >= 0.01 else f"{value:.4g}"
+
+
+def _head_text(labeler: MomentLabeler) -> str:
+    """What was chosen for the head, in a line."""
+    stats = labeler.fit_stats_
+    features = f", {stats['head_dim']:,} features ({stats['head_dim_reason']})" if "head_dim" in stats else ""
+    found = stats.get("held_out", stats.get("held_out_topics"))
+    held_out = ""
+    if found:
+        scores = ", ".join(f"{name} {value:.3f}" for name, value in found.items())
+        held_out = f"; on {stats['held_out_docs']:,} held-out training documents {scores}"
+    return f"head {stats['head']}{features}{held_out}"
 
 
 def _bytes(size: str) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -255,6 +256,70 @@ def ranking_sums(
         propensity_scored,
         auc_sums,
     )
+
+
+RELIABILITY_EDGES = (0.0, 0.001, 0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
+"""Bins of probabilities; most pairs of a document and a label lie in the first ones."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ReliabilitySums:
+    """Sums over pairs of a document and a label that tell how far probabilities can be taken at their word.
+
+    Parameters
+    ----------
+    bins
+        (3, n_bins): pairs in each bin of probability, the sum of their probabilities, and how many are true.
+    squares
+        Sum of (probability - truth)².
+    """
+
+    bins: Array
+    squares: float
+
+    @classmethod
+    def zero(cls) -> ReliabilitySums:
+        """The sums over no pairs."""
+        return cls(np.zeros((3, len(RELIABILITY_EDGES) - 1)), 0.0)
+
+    def merge(self, other: ReliabilitySums) -> ReliabilitySums:
+        """The sums over the pairs of both; neither operand changes."""
+        return ReliabilitySums(self.bins + other.bins, self.squares + other.squares)
+
+    def finish(self) -> dict[str, Any]:
+        """`brier`, the mean of (probability - truth)²; and `reliability`, a row for each bin that has pairs.
+
+        A row has the bin's bounds `from` and `to`, the number of `pairs`, the mean `predicted` probability
+        and the share `observed` to be true: honest probabilities have the two alike.
+        """
+        rows = [
+            {"from": low, "to": high, "pairs": int(n), "predicted": p / n, "observed": true / n}
+            for low, high, (n, p, true) in zip(
+                RELIABILITY_EDGES[:-1], RELIABILITY_EDGES[1:], self.bins.T.tolist(), strict=True
+            )
+            if n
+        ]
+        return {"brier": _ratio(self.squares, self.bins[0].sum()), "reliability": rows}
+
+
+def reliability_sums(probabilities: Array, Y: SparseRows) -> ReliabilitySums:
+    """The sums over all labels of some documents.
+
+    Parameters
+    ----------
+    probabilities
+        (n, L) in [0, 1].
+    Y
+        (n, L) true labels; the values are not looked at.
+
+    Notes
+    -----
+    Cost: O(n L) time, and L bytes.
+    """
+    sums = ReliabilitySums.zero()
+    edges = np.array(RELIABILITY_EDGES[1:-1])
+    squares = metrics_kernels.reliability(probabilities, Y.indptr, Y.indices, edges, sums.bins)
+    return ReliabilitySums(sums.bins, float(squares))
 
 
 def _ratio(total: float, count: float) -> float:

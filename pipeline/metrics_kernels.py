@@ -120,3 +120,31 @@ def largest_weights(indptr: Array, indices: Array, weights: Array, largest: Arra
         n_labels = len(ascending)
         for rank in range(min(n_labels, largest.shape[1])):
             largest[row, rank] = ascending[n_labels - 1 - rank]
+
+
+@_jit
+def reliability(probabilities: Array, indptr: Array, indices: Array, edges: Array, bins: Array) -> float:
+    """Add pairs, probabilities and truths to the bins (3, b) between the inner `edges` (b - 1,).
+
+    Returns the sum of (probability - truth)². An edge belongs to the bin above it.
+    """
+    n, L = probabilities.shape
+    squares = 0.0
+    true = np.zeros(L, np.bool_)
+    for d in range(n):
+        for label in indices[indptr[d] : indptr[d + 1]]:
+            true[label] = True
+        for label in range(L):
+            p = float(probabilities[d, label])
+            place = 0
+            while place < len(edges) and p >= edges[place]:  # nearly all stop at the first edge
+                place += 1
+            bins[0, place] += 1
+            bins[1, place] += p
+            if true[label]:
+                bins[2, place] += 1
+                squares += (1 - p) * (1 - p)
+                true[label] = False
+            else:
+                squares += p * p
+    return squares

@@ -14,7 +14,7 @@ import numpy as np
 import scipy.sparse
 import sparse
 
-from pipeline.corpus.rows import Array, SparseRows
+from pipeline.corpus.rows import SparseRows
 from pipeline.corpus.store import Corpus
 from pipeline.errors import InputError
 from pipeline.ingest.matrices import as_rows, ingest_matrices
@@ -57,15 +57,13 @@ class Documents:
 
     n_blocks: int
     read: Callable[[int], tuple[SparseRows, SparseRows | None]]
-    """Block number -> words (columns as `columns` says) and, where they are known, labels."""
-    columns: Array | None
-    """Source id of each column; None when columns are source ids already."""
+    """Block number -> words, in the model's columns, and, where they are known, labels."""
 
 
 def documents(X: Any, Y: Any, n_terms: int) -> Documents:
     """Wrap a corpus, a matrix of any kind, or a Dask array; matrices must have `n_terms` columns."""
     if isinstance(X, Corpus):
-        return Documents(X.n_blocks, lambda i: _corpus_block(X, i), X.term_ids)
+        return Documents(X.n_blocks, lambda i: _corpus_block(X, i, n_terms))
     X, Y = as_scipy(X), as_scipy(Y)
     if np.ndim(X) != 2 or X.shape[1] != n_terms:
         raise InputError(
@@ -85,7 +83,7 @@ def documents(X: Any, Y: Any, n_terms: int) -> Documents:
         bounds = i * _ROWS, min((i + 1) * _ROWS, rows.n_rows)
         return rows.slice(*bounds), None if labels is None else labels.slice(*bounds)
 
-    return Documents(max(1, -(-rows.n_rows // _ROWS)), read, None)
+    return Documents(max(1, -(-rows.n_rows // _ROWS)), read)
 
 
 def _as_columns(Y: Any) -> Any:
@@ -93,9 +91,16 @@ def _as_columns(Y: Any) -> Any:
     return Y.reshape(-1, 1) if isinstance(Y, np.ndarray) and Y.ndim == 1 else Y
 
 
-def _corpus_block(corpus: Corpus, number: int) -> tuple[SparseRows, SparseRows]:
+def _corpus_block(corpus: Corpus, number: int, n_terms: int) -> tuple[SparseRows, SparseRows]:
+    """Words by their ids in the source, those that the model knows; in a row as the corpus has them."""
     block = corpus.block(number)
-    return block.X, block.Y
+    X, ids = block.X, corpus.term_ids[block.X.indices]
+    if corpus.n_terms <= n_terms:
+        return SparseRows(X.indptr, ids, X.values, n_terms), block.Y
+    known = ids < n_terms
+    indptr = np.concatenate([[0], np.cumsum(known)])[X.indptr]
+    values = None if X.values is None else X.values[known]
+    return SparseRows(indptr, ids[known], values, n_terms), block.Y
 
 
 def _dask_documents(X: da.Array, Y: Any) -> Documents:
@@ -115,19 +120,4 @@ def _dask_documents(X: da.Array, Y: Any) -> Documents:
         x, y = compute_all([xs[i], ys[i]], 1)
         return as_rows(x, "X"), as_rows(y, "Y", indicator=True)
 
-    return Documents(len(xs), read, None)
-
-
-def aligned(matrix: Array, columns: Array | None) -> Array:
-    """Rows of a (D, K) matrix in source order, as the columns of some documents want them.
-
-    Words that the model does not know get rows of zeros, which say nothing of any topic.
-    """
-    if columns is None:
-        return matrix
-    known = columns < len(matrix)
-    if known.all():
-        return np.ascontiguousarray(matrix[columns])
-    result = np.zeros((len(columns), matrix.shape[1]), matrix.dtype)
-    result[known] = matrix[columns[known]]
-    return result
+    return Documents(len(xs), read)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -10,6 +11,7 @@ import dask.array as da
 import numpy as np
 import scipy.sparse
 import sparse
+from dask.utils import parse_bytes
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils import Tags, check_X_y
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -17,24 +19,25 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from pipeline.corpus.rows import Array, SparseRows
 from pipeline.corpus.store import Corpus
 from pipeline.errors import InputError
-from pipeline.metrics import RankingSums, document_auc, propensities, ranking_sums
+from pipeline.metrics import propensities
 from pipeline.model.error_bars import ErrorBars
+from pipeline.model.evaluation import Evaluation
+from pipeline.model.evidence import Explanation, Topic, explanation, topic_list
 from pipeline.model.guarantee import Guarantee, guarantee
-from pipeline.model.inputs import Documents, aligned, as_scipy, documents, training_corpus
+from pipeline.model.heads import MEANING, Head, Kind, Seen
+from pipeline.model.inputs import Documents, as_scipy, documents, training_corpus
 from pipeline.model.learn import Learned, Settings, check_enough_documents, learn
-from pipeline.model.scoring import all_scores, log_word_topics, posterior, top_labels
+from pipeline.model.learn_head import HeadSettings
+from pipeline.model.parameters import check_parameters
+from pipeline.model.scoring import all_scores, top_labels
 from pipeline.passes.pairs import Statistics
+from pipeline.passes.plan import HEAD_BYTES
 from pipeline.passes.run import Progress, Runner
 from pipeline.passes.words import WordView
 from pipeline.tasks import map_tasks, n_cpus
 
-CHOICES: dict[str, tuple[str, ...]] = {
-    "whitening": ("auto", "exact", "sketch"),
-    "tensor": ("orthogonal", "power"),
-    "self_pairs": ("keep", "drop"),
-    "words": ("binary", "counts"),
-    "prior": ("eigenvalues", "uniform"),
-}
+_DOCUMENTS = 4096
+"""Documents whose features are held at a time, by each task."""
 
 
 class MomentLabeler(TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -48,6 +51,22 @@ class MomentLabeler(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     ----------
     n_components
         K, the number of topics.
+    head
+        How documents become label scores. `posterior`: by their topics, as the paper does. `refined`: the
+        same after one EM step, made in the third read. `ridge`: closed-form ridge regression on features of
+        the words, with a memory of the words seen with each label. `blend`: ridge, memory and refined topics
+        together. `auto` is `blend`, and `posterior` where no document has a label.
+    head_dim
+        Features of the ridge regression; None for as many as memory and time allow. When given, all of them
+        are directions in word space.
+    weighting
+        How often a word occurs counts as 1 + `log` c, as `counts` c, or not at all (`binary`) in the weighted
+        words of the ridge regression. The topics have `words` for that.
+    refine_passes
+        Further reads, each an EM step in which a document's labels speak for its topics too.
+    tail_weight
+        0 ranks labels by probability. 1 ranks them by probability over propensity, which favours rare labels
+        as PSP@k does, at a cost in P@k; values between are between.
     whitening
         `exact` holds all pairs of words, `sketch` a narrow image of them; `auto` is exact up to 4,096 terms.
     tensor
@@ -60,9 +79,13 @@ class MomentLabeler(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     prior
         Topic weights by tensor `eigenvalues`, as the paper says, or `uniform`.
     smoothing
-        Share of uniform mass that is mixed into each topic's words when labels are predicted.
+        Share of uniform mass that is mixed into each topic's words when labels are predicted. None: chosen on
+        held-out documents, or 0.1 for the paper's head.
     error_bars
         Measure how far off each topic is; makes passes 2 and 3 longer.
+    memory_limit
+        What the ridge regression's basis and sums may take, as in "4GB"; None for 2 GB. Fewer features are
+        used where more would not fit.
     n_jobs
         Threads; every processor when None.
     random_state
@@ -72,10 +95,13 @@ class MomentLabeler(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     ----------
     word_topics_ : (D, K) float32
         O: P[word | topic]; rows in the order of the training matrix's columns, or of the source's ids.
+        Refined by EM where the head is, and so are Q and pi.
     label_topics_ : (L, K) float32
         Q: P[label | topic].
     topic_weights_ : (K,) float64
         pi: P[topic].
+    head_ : Head
+        Everything that predicting takes.
     whitening_ : (D, K) float32
         W, rows as in `word_topics_`.
     eigenvalues_ : (K,) float64
@@ -85,11 +111,12 @@ class MomentLabeler(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     tensor_residual_ : float
         Share of that tensor which the topics leave unexplained.
     error_bars_ : ErrorBars
-        For each topic the measured L1 error of its words and of its labels.
+        For each topic the measured L1 error of its words and of its labels, before any refinement.
     n_passes_ : int
-        Full reads of the corpus: 3.
+        Full reads of the corpus: 3, and `refine_passes`.
     fit_stats_ : dict
-        Seconds of each stage, share of the corpus that was sampled, and choices made.
+        Seconds of each stage, share of the corpus that was sampled, choices made and by what (`choice`), how
+        good they are on the held-out training documents (`held_out`), and bytes of the model.
 
     Examples
     --------
@@ -108,17 +135,28 @@ class MomentLabeler(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self,
         n_components: int = 100,
         *,
+        head: Literal["auto", "posterior", "refined", "ridge", "blend"] = "auto",
+        head_dim: int | None = None,
+        weighting: Literal["log", "counts", "binary"] = "log",
+        refine_passes: int = 0,
+        tail_weight: float = 0.0,
         whitening: Literal["auto", "exact", "sketch"] = "auto",
         tensor: Literal["orthogonal", "power"] = "orthogonal",
         self_pairs: Literal["keep", "drop"] = "keep",
         words: Literal["binary", "counts"] = "binary",
         prior: Literal["eigenvalues", "uniform"] = "eigenvalues",
-        smoothing: float = 0.1,
+        smoothing: float | None = None,
         error_bars: bool = True,
+        memory_limit: str | int | None = None,
         n_jobs: int | None = None,
         random_state: int = 0,
     ) -> None:
         self.n_components = n_components
+        self.head = head
+        self.head_dim = head_dim
+        self.weighting = weighting
+        self.refine_passes = refine_passes
+        self.tail_weight = tail_weight
         self.whitening = whitening
         self.tensor = tensor
         self.self_pairs = self_pairs
@@ -126,6 +164,7 @@ class MomentLabeler(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self.prior = prior
         self.smoothing = smoothing
         self.error_bars = error_bars
+        self.memory_limit = memory_limit
         self.n_jobs = n_jobs
         self.random_state = random_state
 
@@ -147,7 +186,7 @@ class MomentLabeler(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         progress
             Called as `progress(pass, documents done, documents in all)`.
         """
-        self._check_parameters()
+        check_parameters(self)
         source, Y = X, as_scipy(Y)
         if _is_plain(X) and _is_plain(Y):
             X, Y = self._validated(X, Y)
@@ -170,6 +209,7 @@ class MomentLabeler(TransformerMixin, BaseEstimator):  # type: ignore[misc]
                 self._view,
                 self.error_bars,
                 int(self.random_state),
+                self._head_settings(corpus),
             )
             learned = learn(corpus, settings, Runner(self.n_jobs, client, progress))
             if _is_plain(source):  # only now: a fit that is refused leaves the last one as it was
@@ -199,57 +239,62 @@ class MomentLabeler(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """(L,): the columns of Y, which `predict_proba` has too."""
         return np.arange(len(self.label_topics_))
 
+    def _head_settings(self, corpus: Corpus) -> HeadSettings:
+        labelled = any(block.y_nnz for block in corpus.info.blocks)
+        kind: Kind = self.head if self.head != "auto" else "blend" if labelled else "posterior"
+        refine_passes = int(self.refine_passes) if kind in ("refined", "blend") else 0
+        limit = HEAD_BYTES if self.memory_limit is None else int(parse_bytes(self.memory_limit))
+        return HeadSettings(kind, self.weighting, self.head_dim, refine_passes, self.smoothing, limit)
+
     @property
     def _view(self) -> WordView:
         return WordView(counts=self.words == "counts", drop_self_pairs=self.self_pairs == "drop")
 
-    def _check_parameters(self) -> None:
-        for name, choices in CHOICES.items():
-            if getattr(self, name) not in choices:
-                raise InputError(
-                    f"{name} is not known. Found {getattr(self, name)!r}. "
-                    f"Choose one of: {', '.join(choices)}."
-                )
-        if not isinstance(self.n_components, int | np.integer) or self.n_components < 1:
-            raise InputError(
-                f"n_components is a number of topics. Found {self.n_components!r}. Pass 1 or more."
-            )
-        if not (isinstance(self.smoothing, float | np.floating) and 0 < self.smoothing < 1):
-            raise InputError(
-                f"smoothing lies between 0 and 1. Found {self.smoothing!r}. Leave it out for 0.1."
-            )
-        if self.n_jobs is not None and not (isinstance(self.n_jobs, int | np.integer) and self.n_jobs > 0):
-            raise InputError(f"n_jobs is a number of threads. Found {self.n_jobs!r}. Leave it out for all.")
-        if not (isinstance(self.random_state, int | np.integer) and self.random_state >= 0):
-            raise InputError(f"random_state is a seed. Found {self.random_state!r}. Pass 0 or more.")
-
     def _keep(self, learned: Learned, corpus: Corpus) -> None:
         """Take over what was learned, words in source order."""
         in_source = np.argsort(corpus.term_ids)
-        self.word_topics_: Array = learned.O[in_source]
+        self.label_counts_: Array = learned.label_counts
+        self.statistics_: Statistics = learned.statistics
+        self.head_: Head = learned.head.reordered(in_source)
         self.whitening_: Array = learned.whitening.W.astype(np.float32)[in_source]
-        self.label_topics_: Array = learned.Q
-        self.topic_weights_: Array = learned.pi
         self.eigenvalues_: Array = learned.whitening.eigenvalues
         self.tensor_eigenvalues_: Array = learned.tensor.eigenvalues
         self.tensor_residual_ = learned.tensor.residual
-        self.label_counts_: Array = learned.label_counts
-        self.statistics_: Statistics = learned.statistics
         self.error_bars_: ErrorBars = learned.error_bars
         self.label_names_: list[str] = corpus.labels
+        terms = corpus.terms
+        self.term_names_: list[str] = [terms[i] for i in in_source.tolist()]
         self.n_features_in_ = corpus.n_terms
-        self.n_passes_ = 3
+        self.n_passes_ = learned.n_reads
         self.fit_stats_: dict[str, Any] = {
             **learned.stats,
             "tensor_iterations": learned.tensor.iterations,
             "tensor_converged": learned.tensor.converged,
         }
 
+    @property
+    def word_topics_(self) -> Array:
+        return self.head_.topics.O
+
+    @property
+    def label_topics_(self) -> Array:
+        return self.head_.topics.Q
+
+    @property
+    def topic_weights_(self) -> Array:
+        return self.head_.topics.pi
+
+    @property
+    def scores_mean_(self) -> str:
+        """What the scores of this model's head mean, in words."""
+        return MEANING[self.head_.kind]
+
     # -- predicting ---------------------------------------------------------------------------------------
 
     def transform(self, X: Any) -> Array:
         """(n, K) float32: the probability of each topic, for each document (the paper's equation 14)."""
-        return np.concatenate(list(self._over_blocks(X, lambda P, _: P)))
+        topics_only = Head("posterior", self._fitted().head_.topics)
+        return np.concatenate(list(self._over_documents(X, lambda seen, _: seen.P, head=topics_only)))
 
     def predict_topk(self, X: Any, k: int = 5) -> tuple[Array, Array]:
         """The k best labels of each document, and their probabilities.
@@ -264,20 +309,29 @@ class MomentLabeler(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         labels : (n, k) int32
             Best first; ties by label id; -1 where the model has fewer than k labels.
         scores : (n, k) float32
-            P[label | document] = sum_k Q_lk P[topic k | document]; they add up to 1 over all labels.
+            What `scores_mean_` says; with a `tail_weight`, divided by that power of the label's propensity.
         """
         labels, scores = (np.concatenate(side) for side in zip(*self.stream_topk(X, k), strict=True))
         return labels, scores
 
     def stream_topk(self, X: Any, k: int = 5) -> Iterator[tuple[Array, Array]]:
-        """As `predict_topk`, a block at a time: for predictions that are too many to hold."""
+        """As `predict_topk`, some documents at a time: for predictions that are too many to hold."""
         _check_k(k)
-        self._fitted()
-        return self._over_blocks(X, lambda P, _: top_labels(P, self.label_topics_, k))
+        head = self._ranking_head()
+        return self._over_documents(X, lambda seen, _: top_labels(head, seen, k), head=head)
 
     def predict_proba(self, X: Any) -> Array:
-        """(n, L) float32: the probability of each label, dense; for large data see `predict_topk`."""
-        return np.concatenate(list(self._over_blocks(X, lambda P, _: P @ self.label_topics_.T)))
+        """(n, L) float32: the probability of each label, dense; for large data see `predict_topk`.
+
+        `scores_mean_` says what these probabilities are of; `tail_weight` does not change them.
+        """
+        head = self._fitted().head_
+
+        def proba(seen: Seen, _: SparseRows | None) -> Array:
+            parts = [head.probabilities(scores) for _, scores in all_scores(head, seen)]
+            return np.concatenate(parts) if parts else np.zeros((0, head.n_labels), np.float32)
+
+        return np.concatenate(list(self._over_documents(X, proba, head=head)))
 
     def predict(self, X: Any, k: int | None = None, threshold: float | None = None) -> scipy.sparse.csr_array:
         """(n, L) sparse indicator of the labels to assign.
@@ -289,26 +343,29 @@ class MomentLabeler(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         threshold
             All labels of at least this probability; with `k`, at most k of them.
         """
-        Q = self._fitted().label_topics_
+        head = self._ranking_head()
         if k is None and threshold is None:
             k = max(1, round(self.label_counts_.sum() / max(1, self.statistics_.n_docs)))
+        everything = slice(0, head.n_labels)
 
-        def chosen(P: Array, _: SparseRows | None) -> scipy.sparse.csr_array:
+        def chosen(seen: Seen, _: SparseRows | None) -> scipy.sparse.csr_array:
+            shape = seen.n_docs, head.n_labels
             if k is None:  # no ranking is needed, only a comparison
-                return scipy.sparse.vstack(
-                    [
-                        scipy.sparse.csr_array(scores >= threshold, dtype=np.int8)
-                        for _, scores in all_scores(P, Q)
-                    ]
-                )
-            labels, scores = top_labels(P, Q, min(k, len(Q)))
+                rows = [
+                    scipy.sparse.csr_array(head.shown(head.ranking(scores, everything)) >= threshold)
+                    for _, scores in all_scores(head, seen)
+                ]
+                empty = scipy.sparse.csr_array(shape, dtype=np.int8)
+                return scipy.sparse.vstack(rows).astype(np.int8) if rows else empty
+            labels, scores = top_labels(head, seen, min(k, head.n_labels))
             keep = labels >= 0 if threshold is None else scores >= threshold
             ones = np.ones(int(keep.sum()), np.int8)
-            return scipy.sparse.csr_array((ones, (np.nonzero(keep)[0], labels[keep])), shape=(len(P), len(Q)))
+            return scipy.sparse.csr_array((ones, (np.nonzero(keep)[0], labels[keep])), shape=shape)
 
         if k is not None:
             _check_k(k)
-        indicator = scipy.sparse.csr_array(scipy.sparse.vstack(list(self._over_blocks(X, chosen))))
+        parts = list(self._over_documents(X, chosen, head=head))
+        indicator = scipy.sparse.csr_array(scipy.sparse.vstack(parts))
         indicator.sort_indices()
         return indicator
 
@@ -320,8 +377,8 @@ class MomentLabeler(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         ks: Sequence[int] = (1, 3, 5),
         propensity: tuple[float, float] = (0.55, 1.5),
         auc: bool = True,
-    ) -> dict[str, float]:
-        """How well the predicted ranking of labels fits the true ones.
+    ) -> dict[str, Any]:
+        """How well the predicted ranking of labels fits the true ones, and how honest the probabilities are.
 
         Parameters
         ----------
@@ -332,7 +389,9 @@ class MomentLabeler(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         propensity
             A and B of the propensity model, applied to the training frequencies of labels.
         auc
-            Also the AUC of each document, averaged; it needs the score of every label.
+            Also what needs the score of every label: the AUC of each document, averaged; the Brier score, the
+            mean of (probability - truth)² over documents and labels; and `reliability`, a table of how often
+            labels of about a probability are right.
         """
         if isinstance(X, Corpus) and Y is not None:
             raise InputError(
@@ -344,53 +403,71 @@ class MomentLabeler(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             )
         if not ks or min(ks) < 1:
             raise InputError(f"ks are depths of the ranking. Found {ks!r}. Pass some, as in (1, 3, 5).")
-        Q = self._fitted().label_topics_
+        head = self._ranking_head()
         inverse = 1 / propensities(self.label_counts_, self.statistics_.n_docs, *propensity)
-
-        def sums(P: Array, labels: SparseRows | None) -> RankingSums:
-            assert labels is not None
-            if labels.n_columns != len(Q):
-                raise InputError(
-                    f"The labels do not fit the model. Found {labels.n_columns} columns, "
-                    f"the model has {len(Q)}. Use the columns of the training data."
-                )
-            areas = np.full(len(P), np.nan)
-            if auc:
-                for rows, scores in all_scores(P, Q):
-                    areas[rows] = document_auc(scores, labels.slice(rows.start, rows.stop))
-            best, _ = top_labels(P, Q, max(ks))
-            return ranking_sums(best, labels, tuple(ks), inverse, areas if auc else None)
-
-        total = RankingSums.zero(tuple(ks))
-        for part in self._over_blocks(X, sums, Y):
-            total = total.merge(part)
-        return total.finish()
+        evaluation = Evaluation(head, tuple(ks), inverse, auc)
+        return evaluation.finish(self._over_documents(X, evaluation.of, Y, head=head))
 
     def score(self, X: Any, y: Any = None) -> float:
         """P@1: how often the best label is right."""
-        return self.evaluate(X, y, ks=(1,), auc=False)["p@1"]
+        return float(self.evaluate(X, y, ks=(1,), auc=False)["p@1"])
 
-    def _over_blocks(self, X: Any, use: Any, Y: Any = None) -> Iterator[Any]:
-        """`use(posterior, labels)` of every block of some documents, in order, on threads."""
-        self._fitted()
+    def _ranking_head(self) -> Head:
+        """The head that ranks as `tail_weight` asks."""
+        head = self._fitted().head_
+        if not self.tail_weight:
+            return head
+        inverse = 1 / propensities(self.label_counts_, self.statistics_.n_docs)
+        return replace(head, emphasis=(inverse**self.tail_weight).astype(np.float32))
+
+    def _over_documents(
+        self, X: Any, use: Callable[[Seen, SparseRows | None], Any], Y: Any = None, *, head: Head
+    ) -> Iterator[Any]:
+        """`use(what the head sees, labels)` of some documents at a time, in order, on threads."""
         if _is_plain(X):
             X, _ = self._validated(X)
         docs: Documents = documents(X, Y, self.n_features_in_)
-        log_O = aligned(log_word_topics(self.word_topics_, self.smoothing), docs.columns)
-        log_pi = np.log(np.maximum(self.topic_weights_, 1e-300))
 
-        def block(number: int) -> Any:
+        def block(number: int) -> list[Any]:
             words, labels = docs.read(number)
-            return use(posterior(words, log_O, log_pi), labels)
+            parts = []
+            for start in range(0, max(1, words.n_rows), _DOCUMENTS):
+                rows = start, min(start + _DOCUMENTS, words.n_rows)
+                own = None if labels is None else labels.slice(*rows)
+                parts.append(use(head.see(words.slice(*rows)), own))
+            return parts
 
         at_a_time = 2 * (self.n_jobs or n_cpus())
         for first in range(0, docs.n_blocks, at_a_time):
             numbers = range(first, min(first + at_a_time, docs.n_blocks))
-            yield from map_tasks(block, numbers, name="predict", n_threads=self.n_jobs)
+            for parts in map_tasks(block, numbers, name="predict", n_threads=self.n_jobs):
+                yield from parts
 
     def _fitted(self) -> MomentLabeler:
-        check_is_fitted(self, "word_topics_")
+        check_is_fitted(self, "head_")
         return self
+
+    # -- evidence -----------------------------------------------------------------------------------------
+
+    def topics(self, n: int = 10) -> list[Topic]:
+        """Every topic, heaviest first: its weight, its n most likely words and labels, and its error bars."""
+        topics = self._fitted().head_.topics
+        return topic_list(topics, self.error_bars_, self.term_names_, self.label_names_, n)
+
+    def explain(self, document: Any, label: int | str, n: int = 10) -> Explanation:
+        """Which words and which topics of a document speak for a label.
+
+        Parameters
+        ----------
+        document
+            A text, of which the words that the model knows by name are taken; or one row: a matrix of one
+            row, a vector of words, or a corpus of one document, such as `corpus.head(1)`.
+        label
+            Its number or its name.
+        n
+            Words and topics to tell.
+        """
+        return explanation(self._fitted(), document, label, n)
 
     # -- trust --------------------------------------------------------------------------------------------
 

@@ -1,4 +1,7 @@
-"""Algorithm 1 of the paper: three passes over a corpus, and what is decomposed between them."""
+"""Algorithm 1 of the paper: three passes over a corpus, and what is decomposed between them.
+
+What a head other than the paper's needs is gathered beside it, from the same reads (`HeadLearning`).
+"""
 
 from __future__ import annotations
 
@@ -22,11 +25,13 @@ from pipeline.decompose.whitening import (
 )
 from pipeline.errors import InputError
 from pipeline.model.error_bars import ErrorBars, half_directions, word_error_bars
+from pipeline.model.heads import Head, Topics
+from pipeline.model.learn_head import HeadLearning, HeadSettings
 from pipeline.passes import kernels
 from pipeline.passes.labels import Labels
 from pipeline.passes.pairs import Pairs, Statistics, exact_m2, sketched_m2
 from pipeline.passes.plan import segments
-from pipeline.passes.run import Runner, Sums
+from pipeline.passes.run import Pass, Runner, Sums
 from pipeline.passes.triples import EVEN, ODD, Triples, WhitenedMoments
 from pipeline.passes.words import WordView
 from pipeline.tasks import map_tasks
@@ -50,24 +55,22 @@ class Settings:
     view: WordView = field(default_factory=WordView)
     error_bars: bool = True
     seed: int = 0
+    head: HeadSettings = field(default_factory=HeadSettings)
 
 
 @dataclass(slots=True)
 class Learned:
     """What three passes tell; columns of words as in the corpus."""
 
-    O: Array
-    """(D, K) float32: P[word | topic]."""
-    Q: Array
-    """(L, K) float32: P[label | topic]."""
-    pi: Array
-    """(K,) float64: P[topic]."""
+    head: Head
     label_counts: Array
     """(L,) int64: on how many documents each label is."""
     whitening: Whitening
     tensor: TensorDecomposition
     statistics: Statistics
     error_bars: ErrorBars
+    n_reads: int
+    """Full reads of the corpus."""
     stats: dict[str, Any] = field(default_factory=dict)
     """Seconds, reads and choices made."""
 
@@ -81,12 +84,16 @@ def learn(corpus: Corpus, settings: Settings, runner: Runner) -> Learned:
     stats: dict[str, Any] = {}
     clock = _Clock(stats)
     view = settings.view
-    whitening, pair_sums = _whiten(corpus, settings, runner, clock)
+    head = HeadLearning(settings.head, corpus, view, settings.seed, stats)
+    whitening, pair_sums = _whiten(corpus, settings, runner, clock, head)
     statistics = Statistics.of(pair_sums)
 
     K = len(whitening.eigenvalues)
     triples = Triples(view, _float32(whitening.W), settings.error_bars)
-    triple_sums = runner.run(triples, corpus, segments(corpus, triples.accumulator_bytes))
+    works = head.beside_triples()
+    clock.mark("head subspace")
+    triple_sums, *beside = _read(corpus, runner, triples, *works)
+    head.after_triples(beside)
     clock.mark("triples")
     moments = triples.moments(triple_sums, EVEN, ODD)
     stats["whitening_error"] = float(abs(moments.M2 - np.eye(K)).max())
@@ -114,13 +121,28 @@ def learn(corpus: Corpus, settings: Settings, runner: Runner) -> Learned:
         corpus.n_labels,
         None if directions is None else _float32(whitening.W @ directions.astype(whitening.basis.dtype)),
     )
-    label_sums = runner.run(labels, corpus, segments(corpus, 16 * corpus.n_labels * len(pi)))
+    label_sums, *beside = _read(corpus, runner, labels, *head.beside_labels(O, pi))
+    head.after_labels(beside)
     Q = label_topics(labels.moments(label_sums))
     if directions is not None:
         bars = replace(bars, labels=abs(Q - label_topics(labels.even_moments(label_sums))).sum(axis=0))
     clock.mark("labels")
-    counts = label_sums["label_counts"]
-    return Learned(O, _float32(Q), pi, counts, whitening, tensor, statistics, bars, stats)
+    for _ in range(settings.head.refine_passes):
+        refined = head.refined_topics()
+        (work,) = head.beside_labels(refined.O, refined.pi, refined.Q)
+        head.after_labels(_read(corpus, runner, work))
+        clock.mark("refine")
+    fitted = head.finish(Topics(O, _float32(Q), pi))
+    clock.mark("head")
+    stats["model_bytes"] = fitted.nbytes
+    n_reads = 3 + settings.head.refine_passes
+    return Learned(fitted, label_sums["label_counts"], whitening, tensor, statistics, bars, n_reads, stats)
+
+
+def _read(corpus: Corpus, runner: Runner, *works: Pass) -> list[Sums]:
+    """Read the corpus once, for a pass of the paper and for what the head needs beside it."""
+    cut = segments(corpus, sum(work.accumulator_bytes for work in works))
+    return runner.run_together(works, corpus, cut)
 
 
 def _float32(matrix: Array) -> Array:
@@ -135,7 +157,9 @@ def _carried(moments: WhitenedMoments, R: Array) -> WhitenedMoments:
     return WhitenedMoments(R.T @ moments.M2 @ R, M3)
 
 
-def _whiten(corpus: Corpus, settings: Settings, runner: Runner, clock: _Clock) -> tuple[Whitening, Sums]:
+def _whiten(
+    corpus: Corpus, settings: Settings, runner: Runner, clock: _Clock, head: HeadLearning
+) -> tuple[Whitening, Sums]:
     """Pass 1 and the whitening made from it."""
     view, K, D = settings.view, settings.n_components, corpus.n_terms
     method = settings.whitening
@@ -144,7 +168,7 @@ def _whiten(corpus: Corpus, settings: Settings, runner: Runner, clock: _Clock) -
     clock.stats["whitening"] = method
     clock.stats["sample_share"] = 0.0
     if method == "exact":
-        sums = runner.run(Pairs(view, D), corpus, segments(corpus, 8 * D * D))
+        sums, *beside = _read(corpus, runner, Pairs(view, D), *head.beside_pairs())
         clock.mark("pairs")
         _check_enough(sums)
         whitening = exact_whitening(exact_m2(sums, view), K, settings.seed)
@@ -154,13 +178,14 @@ def _whiten(corpus: Corpus, settings: Settings, runner: Runner, clock: _Clock) -
         sketch = warm_start(_sample_product(sample, view, runner.n_threads), D, width, settings.seed)
         del sample
         clock.mark("warm start")
-        sums = runner.run(Pairs(view, D, sketch), corpus, segments(corpus, 8 * D * width))
+        sums, *beside = _read(corpus, runner, Pairs(view, D, sketch), *head.beside_pairs())
         clock.mark("pairs")
         _check_enough(sums)
         whitening = sketched_whitening(
             sketched_m2(sums, view, sketch), sketch, K, semidefinite=not view.drop_self_pairs
         )
     sums.pop("pairs")
+    head.after_pairs(beside)
     clock.mark("whitening")
     return whitening, sums
 
@@ -243,5 +268,6 @@ class _Clock:
 
     def mark(self, stage: str) -> None:
         now = time.perf_counter()
-        self.stats.setdefault("seconds", {})[stage] = now - self.last
+        seconds = self.stats.setdefault("seconds", {})
+        seconds[stage] = seconds.get(stage, 0.0) + now - self.last
         self.last = now

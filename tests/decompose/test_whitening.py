@@ -276,9 +276,9 @@ def test_learn__identical_documents_are_two_topics_at_most(tmp_path: Path, white
     corpus = ingest_matrices(X, np.ones((60, 2)), tmp_path / "two.zarr", block_bytes=2000)
     with pytest.warns(UserWarning, match="Only 2 topics instead of 4"):
         learned = learn(corpus, Settings(4, whitening, prior="uniform"), Runner(1))
-    assert learned.O.shape == (30, 2)
-    assert learned.Q.shape == learned.pi.shape * 2
-    np.testing.assert_allclose(learned.O.sum(axis=0), 1, rtol=1e-5)
+    assert learned.head.topics.O.shape == (30, 2)
+    assert learned.head.topics.Q.shape == learned.head.topics.pi.shape * 2
+    np.testing.assert_allclose(learned.head.topics.O.sum(axis=0), 1, rtol=1e-5)
 
 
 @pytest.mark.parametrize("whitening", ["exact", "sketch"])
@@ -288,8 +288,8 @@ def test_learn__identical_documents_are_one_sure_topic(tmp_path: Path, whitening
     X[:, np.random.default_rng(0).choice(D, 15, replace=False)] = 1
     corpus = ingest_matrices(X, np.ones((60, 2)), tmp_path / "one.zarr", block_bytes=2000)
     learned = learn(corpus, Settings(1, whitening), Runner(1))  # no warning: warnings are errors here
-    assert learned.pi.tolist() == [1]
-    np.testing.assert_allclose(learned.O[:, 0], X[0, corpus.term_ids] / 15, atol=1e-5)
+    assert learned.head.topics.pi.tolist() == [1]
+    np.testing.assert_allclose(learned.head.topics.O[:, 0], X[0, corpus.term_ids] / 15, atol=1e-5)
 
 
 @pytest.mark.parametrize("D", [10, 600])
@@ -320,5 +320,5 @@ def test_learn__an_indefinite_m2_does_no_harm(tmp_path: Path, whitening: Any) ->
     assert np.linalg.eigvalsh(M2)[0] < -0.02
     learned = learn(corpus, Settings(5, whitening, view=WordView(drop_self_pairs=True)), Runner(1))
     np.testing.assert_allclose(learned.whitening.eigenvalues, np.linalg.eigvalsh(M2)[::-1][:5], rtol=1e-3)
-    assert np.isfinite(learned.O).all()
-    assert np.isfinite(learned.Q).all()
+    assert np.isfinite(learned.head.topics.O).all()
+    assert np.isfinite(learned.head.topics.Q).all()

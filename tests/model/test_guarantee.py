@@ -157,9 +157,10 @@ def fitted(path: Path, n_docs: int, **settings: object) -> tuple[Corpus, Learned
 def true_errors(corpus: Corpus, learned: Learned) -> tuple[np.ndarray, np.ndarray]:
     """L1 distance of each learned topic's words and labels from the true topic it resembles most."""
     truth = planted_truth(corpus)
-    distance = abs(learned.O[:, :, None] - truth.O[:, None, :]).sum(axis=0)
+    topics = learned.head.topics
+    distance = abs(topics.O[:, :, None] - truth.O[:, None, :]).sum(axis=0)
     _, match = scipy.optimize.linear_sum_assignment(distance)
-    return abs(learned.O - truth.O[:, match]).sum(axis=0), abs(learned.Q - truth.Q[:, match]).sum(axis=0)
+    return abs(topics.O - truth.O[:, match]).sum(axis=0), abs(topics.Q - truth.Q[:, match]).sum(axis=0)
 
 
 def test_error_bars__small_for_many_documents_and_larger_for_few(tmp_path: Path) -> None:
@@ -225,8 +226,8 @@ def test_error_bars__unwanted_are_unknown_and_change_nothing_else(tmp_path: Path
     _, without = fitted(tmp_path / "b", 1000, error_bars=False)
     assert np.isnan(without.error_bars.words).all()
     assert np.isnan(without.error_bars.labels).all()
-    np.testing.assert_array_equal(with_bars.O, without.O)
-    np.testing.assert_array_equal(with_bars.Q, without.Q)
+    np.testing.assert_array_equal(with_bars.head.topics.O, without.head.topics.O)
+    np.testing.assert_array_equal(with_bars.head.topics.Q, without.head.topics.Q)
 
 
 def test_error_bars__even_documents_too_few_to_fit(tmp_path: Path) -> None:
@@ -235,11 +236,10 @@ def test_error_bars__even_documents_too_few_to_fit(tmp_path: Path) -> None:
     X[3::4, 4:] = 1  # all even documents are empty
     corpus = ingest_matrices(X, np.ones((20, 2)), tmp_path / "odd.zarr")
     learned = learn(corpus, Settings(2), Runner(1))
-    assert learned.O.shape == (8, 2)
+    assert learned.head.topics.O.shape == (8, 2)
     assert np.isnan(learned.error_bars.words).all()
-    found = guarantee(
-        learned.statistics, False, learned.whitening.eigenvalues, learned.pi, learned.error_bars, 0.05
-    )
+    sigma, pi = learned.whitening.eigenvalues, learned.head.topics.pi
+    found = guarantee(learned.statistics, False, sigma, pi, learned.error_bars, 0.05)
     assert "No error bars" in found.sentence
 
 

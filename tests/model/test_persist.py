@@ -34,6 +34,12 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> MomentLabeler:
         X, Y, tmp_path_factory.mktemp("corpus") / "c.zarr", label_names=[*"abcdef", "ärger\n"]
     )
     settings: dict[str, Any] = {
+        "head": "blend",
+        "head_dim": 12,
+        "weighting": "counts",
+        "refine_passes": 1,
+        "tail_weight": 0.5,
+        "memory_limit": "1GB",
         "whitening": "sketch",
         "tensor": "power",
         "self_pairs": "drop",
@@ -82,7 +88,7 @@ def test_load__has_everything_that_fit_made(model: MomentLabeler, saved: Path) -
     assert loaded.statistics_ == model.statistics_
     assert loaded.fit_stats_ == model.fit_stats_
     assert loaded.tensor_residual_ == model.tensor_residual_
-    assert loaded.n_passes_ == 3
+    assert loaded.n_passes_ == 4
     assert loaded.n_features_in_ == 23
     assert loaded.label_names_ == [*"abcdef", "ärger\n"]
     np.testing.assert_equal(asdict(loaded.guarantee(0.1)), asdict(model.guarantee(0.1)))
@@ -123,7 +129,7 @@ def test_save__no_pickle(saved: Path) -> None:
         else:
             assert "c" in path.relative_to(saved).parts  # a chunk
     data_types = {json.loads(path.read_text()).get("data_type") for path in files if path.name == "zarr.json"}
-    assert data_types == {None, "float32", "float64", "int64", "uint8"}
+    assert data_types == {None, "float16", "float32", "float64", "int32", "int64", "uint8"}
 
 
 def test_save__existing_is_refused(copy: Path, model: MomentLabeler) -> None:

@@ -28,7 +28,7 @@ def test_recovery__errors_fall_with_the_root_of_the_documents(tmp_path: Path) ->
 def test_recovery__error_bars_tell_the_true_error(tmp_path: Path) -> None:
     for n_docs in (8_000, 32_000):
         corpus = ingest_planted(planted(n_docs, Lengths(1, 1), 0), tmp_path / str(n_docs))
-        model = MomentLabeler(8, words="counts", self_pairs="drop").fit(corpus)
+        model = MomentLabeler(8, head="posterior", words="counts", self_pairs="drop").fit(corpus)
         words, labels, _ = matched_errors(corpus, model)
         assert 0.5 < model.error_bars_.words.mean() / words < 2
         assert 0.5 < model.error_bars_.labels.mean() / labels < 2
@@ -36,7 +36,7 @@ def test_recovery__error_bars_tell_the_true_error(tmp_path: Path) -> None:
 
 def test_recovery__no_error_bars_unless_wanted(tmp_path: Path) -> None:
     corpus = ingest_planted(planted(2_000, Lengths(1, 1), 0), tmp_path / "d")
-    options = {"words": "counts", "self_pairs": "drop"}
+    options = {"head": "posterior", "words": "counts", "self_pairs": "drop"}
     with_bars, without = (MomentLabeler(8, error_bars=bars, **options).fit(corpus) for bars in (True, False))
     assert np.isnan(without.error_bars_.words).all()
     assert np.isfinite(with_bars.error_bars_.words).all()

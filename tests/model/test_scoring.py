@@ -8,6 +8,8 @@ from hypothesis import strategies as st
 from pipeline.corpus.rows import SparseRows
 from pipeline.ingest.matrices import as_rows
 from pipeline.model import scoring
+from pipeline.model.heads import Head, Seen, Topics, log_word_topics
+from pipeline.passes import responsibilities
 from tests import naive_scoring as naive
 from tests.conftest import random_matrices
 
@@ -21,7 +23,7 @@ def random_topics(n: int, n_topics: int, seed: int = 0) -> np.ndarray:
 
 
 def posterior(X: np.ndarray, topics: np.ndarray, pi: np.ndarray, smoothing: float) -> np.ndarray:
-    return scoring.posterior(as_rows(X, "X"), scoring.log_word_topics(topics, smoothing), np.log(pi))
+    return responsibilities.posterior(as_rows(X, "X"), log_word_topics(topics, smoothing), np.log(pi))
 
 
 @pytest.mark.parametrize("smoothing", [0.001, 0.1, 0.9])
@@ -90,9 +92,19 @@ def random_scores(n: int, n_labels: int, n_topics: int = 3) -> tuple[np.ndarray,
     return P, rng.integers(0, 5, (n_labels, n_topics)).astype(np.float32) / 4
 
 
+def topics_head(Q: np.ndarray) -> Head:
+    """The paper's head with these label distributions; its words are of no matter here."""
+    K = Q.shape[1]
+    return Head("posterior", Topics(np.zeros((0, K), np.float32), Q, np.full(K, 1 / K)))
+
+
+def top_labels(P: np.ndarray, Q: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+    return scoring.top_labels(topics_head(Q), Seen(len(P), P=P), k)
+
+
 def check_top_labels(P: np.ndarray, Q: np.ndarray, k: int) -> None:
     ref_labels, ref_scores = naive.top_labels(naive.label_scores(P, Q), k)
-    labels, scores = scoring.top_labels(P, Q, k)
+    labels, scores = top_labels(P, Q, k)
     assert (labels.dtype, scores.dtype) == (np.int32, np.float32)
     np.testing.assert_array_equal(labels, ref_labels)
     np.testing.assert_array_equal(scores, ref_scores.astype(np.float32))
@@ -116,21 +128,19 @@ def test_top_labels__tiles_and_slabs(
 
 def test_top_labels__all_tied_goes_by_id(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scoring, "_TILE", 2)
-    labels, scores = scoring.top_labels(np.ones((2, 1), np.float32), np.full((9, 1), 0.25, np.float32), 4)
+    labels, scores = top_labels(np.ones((2, 1), np.float32), np.full((9, 1), 0.25, np.float32), 4)
     assert labels.tolist() == [[0, 1, 2, 3]] * 2
     assert (scores == 0.25).all()
 
 
 def test_top_labels__fewer_labels_than_k() -> None:
-    labels, scores = scoring.top_labels(
-        np.ones((1, 1), np.float32), np.array([[0.25], [0.75]], np.float32), 4
-    )
+    labels, scores = top_labels(np.ones((1, 1), np.float32), np.array([[0.25], [0.75]], np.float32), 4)
     assert labels.tolist() == [[1, 0, -1, -1]]
     np.testing.assert_array_equal(scores, [[0.75, 0.25, np.nan, np.nan]])
 
 
 def test_top_labels__a_score_of_zero_is_a_score() -> None:
-    labels, scores = scoring.top_labels(np.zeros((2, 2), np.float32), np.zeros((3, 2), np.float32), 3)
+    labels, scores = top_labels(np.zeros((2, 2), np.float32), np.zeros((3, 2), np.float32), 3)
     assert labels.tolist() == [[0, 1, 2]] * 2
     assert (scores == 0).all()
 
@@ -148,7 +158,7 @@ def test_all_scores__every_row_once(monkeypatch: pytest.MonkeyPatch, n: int, row
     P, Q = random_scores(n, 8)
     monkeypatch.setattr(scoring, "SCORE_BYTES", 4 * 8 * rows_at_a_time)
     seen, whole = np.zeros(n, int), np.full((n, 8), np.nan)
-    for rows, scores in scoring.all_scores(P, Q):
+    for rows, scores in scoring.all_scores(topics_head(Q), Seen(n, P=P)):
         assert len(scores) <= rows_at_a_time
         seen[rows] += 1
         whole[rows] = scores
@@ -159,7 +169,7 @@ def test_all_scores__every_row_once(monkeypatch: pytest.MonkeyPatch, n: int, row
 def test_log_word_topics__no_word_rules_a_topic_out() -> None:
     topics = np.zeros((4, 2), np.float32)
     topics[0, 0] = topics[3, 1] = 1
-    logs = scoring.log_word_topics(topics, 0.2)
+    logs = log_word_topics(topics, 0.2)
     assert logs.dtype == np.float32
     # only differences between topics matter
     np.testing.assert_allclose(logs[:, 0] - logs[:, 1], [np.log(17), 0, 0, -np.log(17)], atol=1e-6)
@@ -168,8 +178,9 @@ def test_log_word_topics__no_word_rules_a_topic_out() -> None:
 def test_posterior__rows_are_documents_wherever_they_lie() -> None:
     X, _ = random_matrices(30, 25, 3)
     topics, pi = random_topics(25, 4), np.array([0.1, 0.2, 0.3, 0.4])
-    logs = scoring.log_word_topics(topics, 0.1)
+    logs = log_word_topics(topics, 0.1)
     rows: SparseRows = as_rows(X, "X")
-    whole = scoring.posterior(rows, logs, np.log(pi))
-    parts = [scoring.posterior(rows.slice(a, b), logs, np.log(pi)) for a, b in ((0, 7), (7, 7), (7, 30))]
+    whole = responsibilities.posterior(rows, logs, np.log(pi))
+    cuts = [rows.slice(a, b) for a, b in ((0, 7), (7, 7), (7, 30))]
+    parts = [responsibilities.posterior(cut, logs, np.log(pi)) for cut in cuts]
     np.testing.assert_array_equal(np.concatenate(parts), whole)

@@ -1,0 +1,62 @@
+"""The head's features: directions of words that tell labels apart, the words' own, and random waves."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pipeline.corpus.rows import Array
+from pipeline.passes import cross_kernels
+from pipeline.passes.cross import CrossMoment
+
+_PER_LABEL = 8
+"""Directions that each label takes part in, when there are fewer directions than labels."""
+_DEPENDENT = 1e-7
+"""Share of the largest squared length below which a direction is a sum of the others, up to rounding."""
+
+
+def label_directions(cross: CrossMoment, count: int, seed: int) -> Array:
+    """(D, count) float32: X~'(Y~ G), Y~ having the columns of Y scaled, from the cross moment X~'Y.
+
+    Labels are scaled to |c_l|^1/2: neither the frequent nor the rare ones may fill all directions. With as
+    many directions as labels, G is the identity; else every label is added to a few columns with random
+    signs, which spans as good a space as a dense Gaussian G.
+
+    Cost: nnz(X~'Y) times `_PER_LABEL` additions.
+    """
+    L = cross.n_labels
+    lengths = cross.lengths()
+    weights = np.where(lengths > 0, np.where(lengths > 0, lengths, 1) ** -0.5, 0).astype(np.float32)
+    out = np.zeros((cross.n_terms, count), np.float32)
+    if count >= L:
+        columns, signs = np.arange(L)[:, None], np.ones((L, 1), np.float32)
+    else:
+        rng = np.random.default_rng(seed)
+        columns = rng.integers(count, size=(L, min(_PER_LABEL, count)))
+        signs = rng.choice(np.array([-1, 1], np.float32), columns.shape)
+    triple = cross.indptr, cross.indices, cross.values
+    cross_kernels.add_directions(*triple, weights, columns, signs, out)
+    return out
+
+
+def orthonormal(directions: Array) -> Array:
+    """(D, p) float32: an orthonormal basis of the columns' span; p is less where columns depend on others.
+
+    By the eigenvectors of M'M, after the columns were made equally long: M V diag(1 / sqrt(values)).
+
+    Cost: 4 D p² flops.
+    """
+    lengths = np.sqrt(np.einsum("dp,dp->p", directions, directions, dtype=np.float64))
+    directions = directions[:, lengths > 0] / lengths[lengths > 0].astype(np.float32)
+    values, vectors = np.linalg.eigh((directions.T @ directions).astype(np.float64))
+    independent = values > _DEPENDENT * max(1, len(values)) * values.max(initial=0)
+    vectors = vectors[:, independent] / np.sqrt(values[independent])
+    return np.ascontiguousarray(directions @ vectors.astype(np.float32))
+
+
+def random_waves(width: int, count: int, seed: int) -> tuple[Array, Array]:
+    """(width, count) and (count,) float32: frequencies and phases of a Gaussian kernel of width 1."""
+    rng = np.random.default_rng(seed)
+    return (
+        rng.standard_normal((width, count), np.float32),
+        (2 * np.pi * rng.random(count)).astype(np.float32),
+    )

@@ -1,0 +1,74 @@
+"""From scores to probabilities: what share of held-out documents with such a score did carry the label."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from sklearn.isotonic import isotonic_regression
+
+from pipeline.corpus.rows import Array
+from pipeline.model.scoring_kernels import interpolate
+
+_MOST_KNOTS = 40
+_HITS_PER_KNOT = 12
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """A piecewise linear, increasing map of scores to probabilities; constant beyond its ends."""
+
+    scores: Array
+    """(m,) float32, increasing."""
+    probabilities: Array
+    """(m,) float32 in [0, 1], increasing."""
+
+    def apply(self, scores: Array) -> Array:
+        """Probabilities of any array of float32 scores."""
+        flat = np.ascontiguousarray(scores, np.float32).ravel()
+        out = np.empty_like(flat)
+        interpolate(flat, self.scores, self.probabilities, out)
+        return out.reshape(scores.shape)
+
+    @classmethod
+    def uncalibrated(cls, largest: float) -> Calibration:
+        """Scores divided by the largest that there can be: where no held-out documents are to be had."""
+        return cls(np.array([0, largest], np.float32), np.array([0, 1], np.float32))
+
+    @classmethod
+    def fitted(cls, scores: Array, hits: Array, weights: Array) -> Calibration | None:
+        """The map from (document, label) pairs that were not learned from; None when there are too few hits.
+
+        Parameters
+        ----------
+        scores, hits
+            Scores of the pairs, and whether the document does carry the label.
+        weights
+            How many pairs each one stands for.
+
+        Notes
+        -----
+        Pairs are cut by score into bins of as many hits each; a bin gives a mean score and a rate of hits,
+        and rates are made increasing by pooling neighbours (isotonic regression). Straight lines between bins
+        keep the ranking, which steps would not. Above the last bin and below the first, lines go on to where
+        the scores that were seen end, half way to 1 and to 0; and as far again to 1 and to 0.
+        """
+        n_bins = min(_MOST_KNOTS, int(hits.sum()) // _HITS_PER_KNOT)
+        if n_bins < 2:
+            return None
+        order = np.argsort(scores, kind="stable")
+        scores, hits, weights = (array[order].astype(np.float64) for array in (scores, hits, weights))
+        below = np.cumsum(hits) - hits
+        bins = np.minimum((below * n_bins / hits.sum()).astype(int), n_bins - 1)
+        total = np.bincount(bins, weights, n_bins)
+        means = np.bincount(bins, weights * scores, n_bins) / total
+        rates = isotonic_regression(np.bincount(bins, weights * hits, n_bins) / total, sample_weight=total)
+        # neighbours that were pooled are one bin
+        starts = np.flatnonzero(np.concatenate([[True], (np.diff(rates) > 0) & (np.diff(means) > 0)]))
+        pooled = np.add.reduceat(total, starts)
+        xs = np.add.reduceat(means * total, starts) / pooled
+        ys = np.add.reduceat(rates * total, starts) / pooled
+        low, high = max(xs[0] - scores[0], 1e-6), max(scores[-1] - xs[-1], 1e-6)
+        xs = np.concatenate([[xs[0] - 2 * low, xs[0] - low], xs, [xs[-1] + high, xs[-1] + 2 * high]])
+        ys = np.concatenate([[0, ys[0] / 2], ys, [(1 + ys[-1]) / 2, 1]])
+        return cls(xs.astype(np.float32), ys.astype(np.float32))

@@ -1,0 +1,170 @@
+"""What a model knows, for people to look at: its topics, and why it put a label on a document."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.sparse
+
+from pipeline.corpus.rows import Array, SparseRows
+from pipeline.corpus.store import Corpus
+from pipeline.errors import InputError
+from pipeline.model.error_bars import ErrorBars
+from pipeline.model.heads import Topics
+from pipeline.model.inputs import documents
+
+if TYPE_CHECKING:
+    from pipeline.model.labeler import MomentLabeler
+
+_WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)*")
+Weighted = list[tuple[str, float]]
+"""Names, and a number for each."""
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """One topic, as a person may read it."""
+
+    number: int
+    weight: float
+    """P[topic]."""
+    words: Weighted
+    """The most likely words, with P[word | topic]."""
+    labels: Weighted
+    """The most likely labels, with P[label | topic]."""
+    word_error: float
+    """Measured L1 error of its words, 0 to 2; NaN where none was measured."""
+    label_error: float
+    """The same of its labels."""
+
+    def __str__(self) -> str:
+        error = "" if np.isnan(self.word_error) else f", off by about {self.word_error:.2f} in its words"
+        words, labels = (", ".join(name for name, _ in side) for side in (self.words, self.labels))
+        return f"topic {self.number} ({self.weight:.1%}{error})\n  words:  {words}\n  labels: {labels}"
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """Why a document has a label, or has it not."""
+
+    label: str
+    score: float
+    """What the model's head says; `scores_mean_` tells what that is."""
+    words: Weighted
+    """What the raw score would lose without each word; the weightiest first, against the label below 0."""
+    topics: list[tuple[int, float, float]]
+    """Topic, its probability for the document, and its share of what all topics say for the label."""
+    unknown: list[str]
+    """Words of the text that the model does not know."""
+
+    def __str__(self) -> str:
+        words = [f"  {gain:+.4f}  {name}" for name, gain in self.words]
+        topics = [f"  topic {i}: probability {p:.2f}, share {s:.0%}" for i, p, s in self.topics]
+        unknown = [f"not known: {', '.join(self.unknown)}"] if self.unknown else []
+        return "\n".join([f"{self.label}: {self.score:.4f}", *words, *topics, *unknown])
+
+
+def topic_list(topics: Topics, bars: ErrorBars, terms: list[str], labels: list[str], n: int) -> list[Topic]:
+    """All topics, heaviest first, each with its n most likely words and labels."""
+    if n < 1:
+        raise InputError(f"n is a number of words. Found {n}. Pass 1 or more.")
+
+    def top(column: Array, names: list[str]) -> Weighted:
+        return [(names[i], float(column[i])) for i in _largest(column, n)]
+
+    return [
+        Topic(
+            int(k),
+            float(topics.pi[k]),
+            top(topics.O[:, k], terms),
+            top(topics.Q[:, k], labels),
+            float(bars.words[k]),
+            float(bars.labels[k]),
+        )
+        for k in np.argsort(-topics.pi, kind="stable")
+    ]
+
+
+def explanation(model: MomentLabeler, document: Any, label: int | str, n: int) -> Explanation:
+    """Score the document whole and without each of its words."""
+    number = _label_number(model.label_names_, label)
+    words, unknown = _one_row(model, document)
+    head = model.head_
+    # row 0 is the document, row i + 1 the document without its i-th word
+    ids = words.indices
+    rows = [ids, *(np.delete(ids, i) for i in range(len(ids)))]
+    counts = words.values_as(np.float64)
+    values = [counts, *(np.delete(counts, i) for i in range(len(ids)))]
+    indptr = np.concatenate([[0], np.cumsum([len(row) for row in rows])]).astype(np.int64)
+    variants = SparseRows(indptr, np.concatenate(rows), np.concatenate(values), words.n_columns)
+    scores = head.scores(head.see(variants), slice(0, len(rows)), slice(number, number + 1))[:, 0]
+    gains = scores[0].astype(np.float64) - scores[1:]
+    order = np.argsort(-abs(gains), kind="stable")[:n]
+    posterior = head.topics.posterior(words)[0].astype(np.float64)
+    shares = posterior * head.topics.Q[number]
+    shares /= max(shares.sum(), 1e-300)
+    return Explanation(
+        model.label_names_[number],
+        float(head.probabilities(scores[:1])[0]),
+        [(model.term_names_[ids[i]], float(gains[i])) for i in order],
+        [(int(k), float(posterior[k]), float(shares[k])) for k in _largest(shares, n) if shares[k] > 0],
+        unknown,
+    )
+
+
+def _largest(values: Array, n: int) -> Array:
+    """The places of the n largest values, in order; the first of equal ones."""
+    return np.argsort(-values, kind="stable")[:n]
+
+
+def _label_number(names: list[str], label: int | str) -> int:
+    if isinstance(label, str):
+        if label in names:
+            return names.index(label)
+        close = get_close_matches(label, names, 3)
+        hint = f"Did you mean: {', '.join(close)}?" if close else "See label_names_ for those there are."
+        raise InputError(f"There is no label of that name. Found {label!r}. {hint}")
+    if not 0 <= label < len(names):
+        raise InputError(
+            f"There is no label of that number. Found {label}. Pass 0 to {len(names) - 1}, or a name."
+        )
+    return int(label)
+
+
+def _one_row(model: MomentLabeler, document: Any) -> tuple[SparseRows, list[str]]:
+    """The words of one document in the model's columns, and those of a text that it does not know."""
+    if isinstance(document, str):
+        return _text_row(document, model.term_names_)
+    if not isinstance(document, Corpus) and np.ndim(document) == 1:
+        document = np.asarray(document)[None, :]
+    docs = documents(document, None, model.n_features_in_)
+    rows = SparseRows.concatenate([docs.read(i)[0] for i in range(docs.n_blocks)])
+    if rows.n_rows != 1:
+        raise InputError(
+            f"One document at a time can be explained. Found {rows.n_rows}. Pass one row, as in X[:1]."
+        )
+    return rows, []
+
+
+def _text_row(text: str, terms: list[str]) -> tuple[SparseRows, list[str]]:
+    number_of = {name: i for i, name in enumerate(terms)}
+    counts: dict[int, int] = {}
+    unknown: dict[str, None] = {}
+    for word in _WORD.findall(text):
+        number = number_of.get(word, number_of.get(word.lower()))
+        if number is None:
+            unknown[word] = None
+        else:
+            counts[number] = counts.get(number, 0) + 1
+    ids = sorted(counts)
+    row = scipy.sparse.csr_array(
+        (np.array([counts[i] for i in ids], np.float32), np.array(ids, np.int32), [0, len(ids)]),
+        shape=(1, len(terms)),
+    )
+    return SparseRows(row.indptr.astype(np.int64), row.indices.astype(np.int32), row.data, len(terms)), list(
+        unknown
+    )

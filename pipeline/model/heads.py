@@ -1,0 +1,178 @@
+"""How documents become label scores: by topics, by ridge regression with a memory, or by all of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+
+from pipeline.corpus.rows import Array, SparseRows
+from pipeline.model.calibration import Calibration
+from pipeline.passes import cross_kernels
+from pipeline.passes.features import features
+from pipeline.passes.responsibilities import posterior
+from pipeline.passes.weighting import Weighting
+
+Kind = Literal["posterior", "refined", "ridge", "blend"]
+_SHARES = "P[label | document] of the topic model: the labels' shares, which add up to 1 over all labels"
+_CALIBRATED = "the probability that the document carries the label, calibrated on held-out documents"
+MEANING: dict[str, str] = {
+    "posterior": _SHARES,
+    "refined": _SHARES,
+    "ridge": _CALIBRATED,
+    "blend": _CALIBRATED,
+}
+"""What the scores of each head mean."""
+
+
+@dataclass(frozen=True)
+class Topics:
+    """The topic model: P[label | document] = sum_k Q_lk P[topic k | document] (the paper's equation 14)."""
+
+    O: Array
+    """(D, K) float32: P[word | topic]."""
+    Q: Array
+    """(L, K) float32: P[label | topic]."""
+    pi: Array
+    """(K,) float64: P[topic]."""
+    smoothing: float = 0.1
+    """Share of uniform mass mixed into each topic's words: no single word may rule a topic out."""
+    temperature: float = 1.0
+    """Above 1, topics are less sure of themselves: words are not as independent as the model says."""
+
+    @cached_property
+    def log_O(self) -> Array:
+        return log_word_topics(self.O, self.smoothing)
+
+    @property
+    def log_pi(self) -> Array:
+        return np.log(np.maximum(self.pi, 1e-300))
+
+    def posterior(self, X: SparseRows) -> Array:
+        """(n, K) float32: P[topic | document]."""
+        return posterior(X, self.log_O, self.log_pi, temperature=self.temperature)
+
+
+def log_word_topics(O: Array, smoothing: float) -> Array:
+    """(D, K) float32: log of O mixed with a uniform distribution."""
+    return np.log((1 - smoothing) * O + smoothing / max(1, len(O))).astype(np.float32)
+
+
+@dataclass(frozen=True)
+class Ridge:
+    """Linear regression of labels on features of the weighted words."""
+
+    B: Array
+    """(D, p_linear) float32."""
+    waves: Array
+    """(p_linear, m) float32."""
+    phases: Array
+    """(m,) float32."""
+    A: Array
+    """(L, p) float32: what each feature says of each label."""
+
+    def features(self, X: SparseRows) -> Array:
+        return features(X, self.B, self.waves, self.phases)
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What a head has made of some documents, before it looks at any label."""
+
+    n_docs: int
+    P: Array | None = None
+    """(n, K) float32: P[topic | document]."""
+    F: Array | None = None
+    """(n, p) float32: features."""
+    X: SparseRows | None = None
+    """(n, D) float32: weighted words."""
+
+
+@dataclass(frozen=True)
+class Head:
+    """Everything that predicting labels takes; words in the order of the matrices it was learned from.
+
+    For `posterior` and `refined`, scores are the topic model's. For `ridge` and `blend` they are
+    F A' + X~ C + b sqrt(P Q'), ridge regression, the memory of rare labels and, for `blend`, the topics; and
+    a calibration makes them probabilities.
+    """
+
+    kind: Kind
+    topics: Topics
+    weighting: Weighting | None = None
+    ridge: Ridge | None = None
+    memory: SparseRows | None = None
+    """(D, L): C, the labels' centroids X~'Y, damped and weighted."""
+    topics_weight: float = 0.0
+    calibration: Calibration | None = None
+    emphasis: Array | None = None
+    """(L,) float32: what each label's probability is multiplied by before labels are ranked."""
+
+    @property
+    def n_labels(self) -> int:
+        return len(self.topics.Q)
+
+    def see(self, X: SparseRows) -> Seen:
+        """Topics and features of some documents."""
+        if self.ridge is None:
+            return Seen(X.n_rows, P=self.topics.posterior(X))
+        assert self.weighting is not None
+        weighted = self.weighting.of(X)
+        P = self.topics.posterior(X) if self.topics_weight else None
+        return Seen(X.n_rows, P, self.ridge.features(weighted), weighted)
+
+    def scores(self, seen: Seen, rows: slice, labels: slice) -> Array:
+        """(s, t) float32: raw scores of some labels for some documents.
+
+        Cost: 2 s t (p + K) flops, and for each word of each document the labels that it is a memory of.
+        """
+        if self.ridge is None:
+            assert seen.P is not None
+            return np.asarray(seen.P[rows] @ self.topics.Q[labels].T)
+        assert seen.F is not None
+        assert seen.X is not None
+        S = seen.F[rows] @ self.ridge.A[labels].T
+        if self.memory is not None:
+            X = seen.X.slice(rows.start, rows.stop)
+            C = self.memory
+            words = X.indptr, X.indices, X.values
+            cross_kernels.add_scores(*words, C.indptr, C.indices, C.values, labels.start, S)
+        if seen.P is not None:
+            shares = seen.P[rows] @ self.topics.Q[labels].T
+            np.sqrt(shares, out=shares)
+            shares *= np.float32(self.topics_weight)
+            S += shares
+        return np.asarray(S)
+
+    def probabilities(self, scores: Array) -> Array:
+        """Raw scores as what `MEANING` says they are; the order of labels stays."""
+        return scores if self.calibration is None else self.calibration.apply(scores)
+
+    def ranking(self, scores: Array, labels: slice) -> Array:
+        """What labels are ranked by: raw scores, or re-weighted probabilities where that was asked for."""
+        return scores if self.emphasis is None else self.probabilities(scores) * self.emphasis[labels]
+
+    def shown(self, ranking: Array) -> Array:
+        """The same as users see it: probabilities, or these times the emphasis."""
+        return self.probabilities(ranking) if self.emphasis is None else ranking
+
+    def reordered(self, words: Array) -> Head:
+        """The head with words in another order: word `i` is what word `words[i]` was."""
+        ridge, weighting, memory = self.ridge, self.weighting, self.memory
+        return replace(
+            self,
+            topics=replace(self.topics, O=self.topics.O[words]),
+            ridge=None if ridge is None else replace(ridge, B=ridge.B[words]),
+            weighting=None if weighting is None else replace(weighting, idf=weighting.idf[words]),
+            memory=None if memory is None else memory.take(words),
+        )
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes in memory, without what is derived."""
+        arrays = [self.topics.O, self.topics.Q, self.topics.pi]
+        if self.ridge is not None:
+            arrays += [self.ridge.B, self.ridge.waves, self.ridge.phases, self.ridge.A]
+        return sum(array.nbytes for array in arrays) + (0 if self.memory is None else self.memory.nbytes)

@@ -1,0 +1,335 @@
+"""What a head gathers in the same three reads, and how it is put together afterwards."""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from pipeline.corpus.rows import Array, SparseRows
+from pipeline.corpus.store import Block, Corpus
+from pipeline.decompose.ridge import RidgePath, ridge_weights
+from pipeline.decompose.subspace import label_directions, orthonormal, random_waves
+from pipeline.model.calibration import Calibration
+from pipeline.model.heads import Head, Kind, Ridge, Topics
+from pipeline.model.selection import (
+    SMOOTHINGS,
+    STRENGTHS,
+    TEMPERATURES,
+    Choice,
+    Parts,
+    Shortlists,
+    choose_blend,
+    objective,
+)
+from pipeline.passes import cross_kernels
+from pipeline.passes.cross import Cross, CrossMoment
+from pipeline.passes.features import Features
+from pipeline.passes.held_out import Gathered, SetAside
+from pipeline.passes.plan import HEAD_BYTES, HeadSizes, head_sizes
+from pipeline.passes.responsibilities import Responsibilities
+from pipeline.passes.run import Pass, Sums
+from pipeline.passes.weighting import Scheme, Weighting
+from pipeline.passes.words import WordView
+
+HELD_OUT_SHARE = 0.1
+HELD_OUT_DOCS = 20_000
+_HELD_OUT_SCORES = 100_000_000
+"""Held-out documents times labels: no more documents than keep the choice a matter of seconds."""
+_FEWEST_HELD_OUT = 50
+_E_STEP_SMOOTHING = 0.1
+_LABEL_SMOOTHING = 0.01
+_SCORE_BYTES = 32_000_000
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class HeadSettings:
+    """What decides the head, besides the corpus."""
+
+    kind: Kind = "posterior"
+    scheme: Scheme = "log"
+    dim: int | None = None
+    refine_passes: int = 0
+    smoothing: float | None = None
+    """None: chosen, or 0.1 where nothing is chosen."""
+    memory_bytes: int = HEAD_BYTES
+
+
+@dataclass
+class HeadLearning:
+    """The head's share of each pass. `beside_...` tells what to sum, `after_...` takes the sums."""
+
+    settings: HeadSettings
+    corpus: Corpus
+    view: WordView
+    seed: int
+    stats: dict[str, Any]
+    weighting: Weighting = field(init=False)
+    sizes: HeadSizes = field(init=False)
+    held_out: Block = field(init=False)
+    _share: float = field(init=False)
+    _works: dict[str, Any] = field(default_factory=dict)
+    _sums: dict[str, Sums] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        corpus = self.corpus
+        self._share = 0.0
+        self.stats["head"] = self.settings.kind
+        if self.settings.kind == "posterior":
+            return
+        most = min(HELD_OUT_DOCS, max(1000, _HELD_OUT_SCORES // max(1, corpus.n_labels)))
+        share = min(HELD_OUT_SHARE, most / max(1, corpus.n_docs))
+        self._share = share if share * corpus.n_docs >= _FEWEST_HELD_OUT else 0.0
+        if self._has_ridge:
+            self.weighting = Weighting.of_counts(*corpus.stored_term_counts, self.settings.scheme)
+            shape = corpus.n_docs, corpus.n_terms, corpus.n_labels
+            self.sizes = head_sizes(*shape, self.settings.dim, self.settings.memory_bytes)
+            self._tell_sizes()
+
+    @property
+    def _has_ridge(self) -> bool:
+        return self.settings.kind in ("ridge", "blend")
+
+    @property
+    def _has_refined(self) -> bool:
+        return self.settings.kind in ("refined", "blend")
+
+    def _tell_sizes(self) -> None:
+        sizes, wanted = self.sizes, self.settings.dim
+        self.stats["head_dim"] = sizes.total
+        self.stats["head_dim_reason"] = sizes.reason
+        log.info("The head has %d features (%s).", sizes.total, sizes.reason)
+        if wanted is not None and sizes.reason.startswith("memory"):
+            warnings.warn(
+                f"head_dim is reduced from {wanted} to {sizes.total} ({sizes.reason}). "
+                "Raise memory_limit for more.",
+                stacklevel=6,
+            )
+
+    # -- pass 1 -------------------------------------------------------------------------------------------
+
+    def beside_pairs(self) -> list[Pass]:
+        works: list[Pass] = []
+        if self._share:
+            works.append(SetAside(self._share))
+        if self._has_ridge:
+            rng = np.random.default_rng(self.seed)
+            omega = rng.standard_normal((self.corpus.n_terms, self.sizes.words), np.float32)
+            works.append(Cross(self.weighting, omega, self.corpus.n_labels, self._share))
+        return self._remember(works)
+
+    def after_pairs(self, sums: Sequence[Sums]) -> None:
+        self._take(sums)
+        gathered = self._sums["set aside"]["documents"] if self._share else Gathered()
+        self.held_out = gathered.joined(self.corpus.n_terms, self.corpus.n_labels)
+        self.stats["held_out_docs"] = self.held_out.X.n_rows
+
+    # -- pass 2 -------------------------------------------------------------------------------------------
+
+    def beside_triples(self) -> list[Pass]:
+        if not self._has_ridge:
+            return []
+        cross = self._sums["cross"]
+        directions = label_directions(cross["cross"], self.sizes.labels, self.seed)
+        # half precision is what is saved: features are made with exactly that
+        B = _half(orthonormal(np.concatenate([directions, cross.pop("words")], axis=1)))
+        # the words' own directions are done with: what is held out adds to the cross moment alone
+        self._works["cross"] = replace(self._works["cross"], omega=np.zeros((len(B), 0), np.float32))
+        waves, phases = random_waves(B.shape[1], self.sizes.waves if B.shape[1] else 0, self.seed)
+        return self._remember([Features(self.weighting, B, waves, phases, self.corpus.n_labels, self._share)])
+
+    def after_triples(self, sums: Sequence[Sums]) -> None:
+        self._take(sums)
+
+    # -- pass 3, and those of `refine_passes` ---------------------------------------------------------------
+
+    def beside_labels(self, O: Array, pi: Array, Q: Array | None = None) -> list[Pass]:
+        """With `Q`, also the labels of a document speak for its topics."""
+        if not self._has_refined:
+            return []
+        topics = Topics(O, np.zeros((0, 0)), pi, _E_STEP_SMOOTHING)
+        log_Q = None if Q is None else np.log(Q).astype(np.float32)
+        return self._remember(
+            [
+                Responsibilities(
+                    self.view, topics.log_O, topics.log_pi, self.corpus.n_labels, self._share, log_Q
+                )
+            ]
+        )
+
+    def after_labels(self, sums: Sequence[Sums]) -> None:
+        self._take(sums)
+
+    def refined_topics(self) -> Topics:
+        """The M-step: O ~ X'R, Q ~ Y'R and pi ~ sum R."""
+        sums = self._sums["refine"]
+        Q = sums["labels"] + _LABEL_SMOOTHING
+        words = sums["words"].sum(axis=0, dtype=np.float64)
+        uniform = 1 / self.corpus.n_terms
+        O = np.where(words > 0, sums["words"] / np.where(words > 0, words, 1), uniform)
+        pi = sums["topics"] / max(sums["topics"].sum(), 1e-300)
+        return Topics(O.astype(np.float32), (Q / Q.sum(axis=0)).astype(np.float32), pi)
+
+    # -- afterwards -----------------------------------------------------------------------------------------
+
+    def finish(self, topics: Topics) -> Head:
+        """Choose on the held-out documents, give them back to the sums, and put the head together.
+
+        Parameters
+        ----------
+        topics
+            The paper's own, for heads that do not refine them.
+        """
+        smoothing = 0.1 if self.settings.smoothing is None else self.settings.smoothing
+        topics = replace(topics, smoothing=smoothing)
+        if self.settings.kind == "posterior":
+            return Head("posterior", topics)
+        if self._has_refined:
+            topics = replace(self.refined_topics(), smoothing=smoothing)
+        choice, calibration = Choice(smoothing=smoothing), None
+        if np.count_nonzero(np.diff(self.held_out.Y.indptr)) >= _FEWEST_HELD_OUT // 2:
+            choice, calibration = self._choose(topics)
+        self.stats["choice"] = choice.as_dict()
+        self.stats["chosen_on"] = "held-out training documents" if calibration else "nothing: defaults"
+        self._give_back()
+        if self._has_refined:
+            topics = self.refined_topics()
+        topics = replace(topics, smoothing=choice.smoothing, temperature=choice.temperature)
+        if not self._has_ridge:
+            return Head("refined", topics)
+        return self._ridge_head(topics, choice, calibration)
+
+    def _ridge_head(self, topics: Topics, choice: Choice, calibration: Calibration | None) -> Head:
+        work, moments = self._works["features"], self._sums["features"]
+        A = _half(ridge_weights(moments["gram"], moments["labels"], choice.strength))
+        cross: CrossMoment = self._sums["cross"]["cross"]
+        memory = cross.by_word(_damped(cross.lengths(), choice)) if choice.memory else None
+        if memory is not None:
+            memory = replace(memory, values=_half(memory.values_as(np.float32)))
+        topics_weight = choice.topics if self._has_refined else 0.0
+        return Head(
+            self.settings.kind,
+            topics,
+            self.weighting,
+            Ridge(work.B, work.waves, work.phases, A),
+            memory,
+            topics_weight,
+            calibration or Calibration.uncalibrated(1 + choice.memory + topics_weight),
+        )
+
+    def _give_back(self) -> None:
+        """Add the held-out documents to every sum: sums are additive, so nothing is lost."""
+        if self.held_out.X.n_rows:
+            for name, work in self._works.items():
+                if name != "set aside":
+                    replace(work, held_out_share=0.0).add(self._sums[name], self.held_out)
+
+    def _choose(self, topics: Topics) -> tuple[Choice, Calibration | None]:
+        """The choice, and what makes its scores probabilities."""
+        X, Y = self.held_out.X, self.held_out.Y
+        posterior = topics.posterior(X)
+        if not self._has_ridge:
+            lists = Shortlists.of(Y, self._dense([(posterior, topics.Q)]), self.seed)
+            choice, _ = self._choose_topics(topics, lists)
+            return choice, None
+        work, moments = self._works["features"], self._sums["features"]
+        cross: CrossMoment = self._sums["cross"]["cross"]
+        path = RidgePath.of(moments["gram"], moments["labels"])
+        weighted = self.weighting.of(X)
+        F = Ridge(work.B, work.waves, work.phases, path.labels).features(weighted) @ path.vectors
+        products = [(F * path.filters([Choice().strength]), path.labels)]
+        if self._has_refined:
+            products.append((posterior, topics.Q))
+        memory = cross.by_word(np.ones(cross.n_labels))
+        damped = cross.by_word(_damped(cross.lengths(), Choice()))
+        lists = Shortlists.of(Y, self._dense(products, weighted, damped), self.seed)
+        choice, shares = Choice(smoothing=topics.smoothing), None
+        if self._has_refined:
+            choice, shares = self._choose_topics(topics, lists)
+        parts = Parts(
+            STRENGTHS,
+            lists.products(F, path.labels, path.filters(STRENGTHS)),
+            _memory_at(lists, weighted, memory),
+            cross.lengths().astype(np.float32)[lists.labels],
+            None if shares is None else np.sqrt(shares),
+        )
+        choice = choose_blend(lists, parts, choice)
+        scores = parts.blend(choice)
+        self.stats["held_out"] = lists.measures(scores)
+        calibration = Calibration.fitted(scores, lists.hits, lists.weights)
+        return choice, calibration
+
+    def _choose_topics(self, topics: Topics, lists: Shortlists) -> tuple[Choice, Array]:
+        """Smoothing and temperature that are best for the topics alone; and their scores at the pairs."""
+        smoothings = SMOOTHINGS if self.settings.smoothing is None else (self.settings.smoothing,)
+        best: tuple[float, Choice, Array] | None = None
+        for smoothing in smoothings:
+            for temperature in TEMPERATURES:
+                tried = replace(topics, smoothing=smoothing, temperature=temperature)
+                shares = lists.products(tried.posterior(self.held_out.X), topics.Q)[0]
+                measures = lists.measures(shares)
+                if best is None or objective(measures) > best[0]:
+                    choice = Choice(smoothing=smoothing, temperature=temperature)
+                    best = objective(measures), choice, shares
+                    self.stats["held_out_topics"] = measures
+        assert best is not None
+        return best[1:]
+
+    def _dense(
+        self,
+        products: Sequence[tuple[Array, Array]],
+        words: SparseRows | None = None,
+        memory: SparseRows | None = None,
+    ) -> Iterator[tuple[slice, Sequence[Array]]]:
+        """Scores of all labels by each part of a blend, for some held-out documents at a time."""
+        n, L = self.held_out.Y.shape
+        step = max(1, _SCORE_BYTES // (4 * max(1, L)))
+        for start in range(0, n, step):
+            rows = slice(start, min(start + step, n))
+            scores = [F[rows] @ A.T for F, A in products]
+            if words is not None and memory is not None:
+                scores.append(_memory_scores(words.slice(rows.start, rows.stop), memory))
+            yield rows, scores
+
+    def _remember(self, works: list[Pass]) -> list[Pass]:
+        self._works |= {work.name: work for work in works}
+        self._latest = [work.name for work in works]
+        return works
+
+    def _take(self, sums: Sequence[Sums]) -> None:
+        self._sums |= dict(zip(self._latest, sums, strict=True))
+
+
+def _half(matrix: Array) -> Array:
+    """float32 that half precision holds exactly: models are saved in that."""
+    return matrix.astype(np.float16).astype(np.float32)
+
+
+def _damped(lengths: Array, choice: Choice) -> Array:
+    total = lengths + choice.damping
+    return np.asarray(choice.memory / np.where(total > 0, total, 1))
+
+
+def _memory_scores(X: SparseRows, C: SparseRows) -> Array:
+    """(n, L) float32: X~ C."""
+    out = np.zeros((X.n_rows, C.n_columns), np.float32)
+    cross_kernels.add_scores(X.indptr, X.indices, X.values, C.indptr, C.indices, C.values, 0, out)
+    return out
+
+
+def _memory_at(lists: Shortlists, X: SparseRows, C: SparseRows) -> Array:
+    """(pairs,) float32: X~ C at the pairs of the shortlists."""
+    out = np.empty(len(lists.labels), np.float32)
+    step = max(1, _SCORE_BYTES // (4 * max(1, C.n_columns)))
+    for start in range(0, X.n_rows, step):
+        stop = min(start + step, X.n_rows)
+        pairs = slice(lists.indptr[start], lists.indptr[stop])
+        rows = np.repeat(np.arange(stop - start), np.diff(lists.indptr[start : stop + 1]))
+        out[pairs] = _memory_scores(X.slice(start, stop), C)[rows, lists.labels[pairs]]
+    return out

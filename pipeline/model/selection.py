@@ -1,0 +1,147 @@
+"""Ridge strength, blend weights, smoothing and temperature, chosen on held-out training documents.
+
+Not every label of every held-out document is scored for every choice: a shortlist has a document's own
+labels, the best ones by each part of the blend, and some at random that stand for all the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from pipeline.corpus.rows import Array, SparseRows
+from pipeline.model.scoring_kernels import keep_best
+from pipeline.model.selection_kernels import make_shortlist, pair_products, shortlist_measures
+
+STRENGTHS = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0)
+DAMPINGS = (0.0, 0.3, 1.0, 3.0, 10.0)
+MEMORY_WEIGHTS = (0.0, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
+TOPIC_WEIGHTS = (0.0, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
+SMOOTHINGS = (0.01, 0.1, 0.3)
+TEMPERATURES = (1.0, 2.0, 4.0)
+_BEST, _DRAWN = 30, 100
+_ALL_LABELS = 256
+"""Up to so many labels, all of them are on every shortlist."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What the program decides by itself; these are its defaults where there is nothing to choose by."""
+
+    strength: float = 1.0
+    """lambda of the ridge regression."""
+    damping: float = 1.0
+    """A label's centroid is divided by its length plus this: labels seen once or twice are doubted."""
+    memory: float = 0.5
+    """Weight of the memory beside the ridge regression."""
+    topics: float = 0.2
+    """Weight of the topics, the square root of the refined posterior."""
+    smoothing: float = 0.1
+    temperature: float = 1.0
+
+    def as_dict(self) -> dict[str, float]:
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Shortlists:
+    """Pairs of a held-out document and a label, document after document."""
+
+    indptr: Array
+    labels: Array
+    hits: Array
+    weights: Array
+
+    @classmethod
+    def of(cls, Y: SparseRows, parts: Iterator[tuple[slice, Sequence[Array]]], seed: int) -> Shortlists:
+        """Make them from the dense scores of each part of a blend, for some documents at a time."""
+        n, L = Y.shape
+        if L <= _ALL_LABELS:
+            best = np.tile(np.arange(L, dtype=np.int32), (n, 1))
+            return cls(*make_shortlist(best, Y.indptr, Y.indices, np.zeros((n, 0), np.int64), L))
+        tops = []
+        for rows, scores in parts:
+            top = np.full((len(scores), rows.stop - rows.start, _BEST), -1, np.int32)
+            for labels, dense in zip(top, scores, strict=True):
+                keep_best(dense, 0, labels, np.full(labels.shape, -np.inf, np.float32))
+            tops.append(np.concatenate(list(top), axis=1))
+        drawn = np.random.default_rng(seed).integers(L, size=(n, _DRAWN))
+        return cls(*make_shortlist(np.concatenate(tops), Y.indptr, Y.indices, drawn, L))
+
+    @property
+    def documents(self) -> Array:
+        """(pairs,): the document of each pair."""
+        return np.repeat(np.arange(len(self.indptr) - 1), np.diff(self.indptr))
+
+    def products(self, F: Array, A: Array, filters: Array | None = None) -> Array:
+        """(m, pairs) float32: F diag(filter) A' at the pairs, for each of m filters; one that is all ones."""
+        filters = np.ones((1, F.shape[1]), np.float32) if filters is None else filters
+        out = np.empty((len(filters), len(self.labels)), np.float32)
+        pair_products(self.indptr, self.labels, F, A, filters, out)
+        return out
+
+    def measures(self, scores: Array) -> dict[str, float]:
+        """AUC and P@k of scores of the pairs, over the documents with labels."""
+        auc, precision = shortlist_measures(self.indptr, self.hits, self.weights, scores)
+        return {"auc": auc, **{f"p@{k}": float(p) for k, p in zip((1, 3, 5), precision, strict=True)}}
+
+
+def objective(measures: dict[str, float]) -> float:
+    """What choices are made by: AUC plus the mean of P@1, P@3 and P@5."""
+    return measures["auc"] + (measures["p@1"] + measures["p@3"] + measures["p@5"]) / 3
+
+
+@dataclass(frozen=True)
+class Parts:
+    """Scores at the pairs of the shortlists, for every choice there is."""
+
+    strengths: Sequence[float]
+    ridge: Array
+    """(strengths, pairs)."""
+    memory: Array
+    """(pairs,): X~ c_l."""
+    lengths: Array
+    """(pairs,): |c_l|."""
+    topics: Array | None = None
+    """(pairs,): sqrt(P Q')."""
+
+    def blend(self, choice: Choice) -> Array:
+        """(pairs,) float32: the scores that a choice gives."""
+        scores = self.ridge[list(self.strengths).index(choice.strength)].copy()
+        if choice.memory:
+            lengths = self.lengths + np.float32(choice.damping)
+            scores += np.float32(choice.memory) * self.memory / np.where(lengths > 0, lengths, 1)
+        if self.topics is not None and choice.topics:
+            scores += np.float32(choice.topics) * self.topics
+        return np.asarray(scores)
+
+
+def choose_blend(lists: Shortlists, parts: Parts, start: Choice) -> Choice:
+    """The best choice that changing one thing at a time leads to, until nothing gets better."""
+    options: dict[str, Sequence[float]] = {
+        "memory": MEMORY_WEIGHTS,
+        "topics": TOPIC_WEIGHTS if parts.topics is not None else (0.0,),
+        "strength": parts.strengths,
+        "damping": DAMPINGS,
+    }
+
+    def value(choice: Choice) -> float:
+        return objective(lists.measures(parts.blend(choice)))
+
+    return _climb(replace(start, topics=start.topics if parts.topics is not None else 0.0), options, value)
+
+
+def _climb(choice: Choice, options: dict[str, Sequence[float]], value: Callable[[Choice], float]) -> Choice:
+    best, previous = value(choice), None
+    while choice != previous:
+        previous = choice
+        for name, values in options.items():
+            for option in values:
+                changed: Any = {name: option}
+                candidate = replace(choice, **changed)
+                if candidate != choice and (found := value(candidate)) > best:
+                    best, choice = found, candidate
+    return choice
