@@ -5,8 +5,8 @@ documents, the seconds of each stage, peak memory and the size of the model.
 
 `--leml` also times the ridge head's own part (both of its sums, its basis and its solution, from disk)
 against five outer iterations of LEML on the same data and at the same rank, in the same run. `--tail` shows
-what ranking by inverse propensity gives and costs. `--table` is the paper's head for K = 50, 75, 100, 125, 150
-and both tensor methods, beside the AUC that the paper's author logged.
+what ranking by inverse propensity gives and costs. `--table` is the paper's head for K = 50, 75, 100, 125,
+150 and both tensor methods, beside the AUC that the paper's author logged.
 """
 
 from __future__ import annotations

@@ -13,6 +13,7 @@ from pipeline.errors import InputError
 from pipeline.metrics import RankingSums, ReliabilitySums, document_auc, ranking_sums, reliability_sums
 from pipeline.model.heads import Head, Seen
 from pipeline.model.scoring import all_scores, top_labels
+from pipeline.model.scoring_kernels import keep_best
 
 Measured = tuple[RankingSums, ReliabilitySums]
 
@@ -37,17 +38,18 @@ class Evaluation:
                 f"The labels do not fit the model. Found {labels.n_columns} columns, "
                 f"the model has {head.n_labels}. Use the columns of the training data."
             )
-        areas = np.full(seen.n_docs, np.nan)
-        reliability = ReliabilitySums.zero()
-        if self.every_label:
-            everything = slice(0, head.n_labels)
-            for rows, scores in all_scores(head, seen):
-                own = labels.slice(rows.start, rows.stop)
-                areas[rows] = document_auc(head.ranking(scores, everything), own)
-                reliability = reliability.merge(reliability_sums(head.probabilities(scores), own))
-        best, _ = top_labels(head, seen, max(self.ks))
-        auc = areas if self.every_label else None
-        return ranking_sums(best, labels, self.ks, self.inverse_propensity, auc), reliability
+        k, reliability = max(self.ks), ReliabilitySums.zero()
+        if not self.every_label:
+            best, _ = top_labels(head, seen, k)
+            return ranking_sums(best, labels, self.ks, self.inverse_propensity), reliability
+        areas, best = np.empty(seen.n_docs), np.full((seen.n_docs, k), -1, np.int32)
+        for rows, scores in all_scores(head, seen):
+            own = labels.slice(rows.start, rows.stop)
+            ranking = head.ranking(scores, slice(0, head.n_labels))
+            keep_best(ranking, 0, best[rows], np.full((len(ranking), k), -np.inf, np.float32))
+            areas[rows] = document_auc(ranking, own)
+            reliability = reliability.merge(reliability_sums(head.probabilities(scores), own))
+        return ranking_sums(best, labels, self.ks, self.inverse_propensity, areas), reliability
 
     def finish(self, parts: Iterable[Measured]) -> dict[str, Any]:
         """All metrics, from the sums of all documents."""

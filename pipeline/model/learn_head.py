@@ -76,6 +76,7 @@ class HeadLearning:
     _share: float = field(init=False)
     _works: dict[str, Any] = field(default_factory=dict)
     _sums: dict[str, Sums] = field(default_factory=dict)
+    _latest: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         corpus = self.corpus
@@ -134,7 +135,7 @@ class HeadLearning:
 
     def beside_triples(self) -> list[Pass]:
         if not self._has_ridge:
-            return []
+            return self._remember([])
         cross = self._sums["cross"]
         directions = label_directions(cross["cross"], self.sizes.labels, self.seed)
         # half precision is what is saved: features are made with exactly that
@@ -152,7 +153,7 @@ class HeadLearning:
     def beside_labels(self, O: Array, pi: Array, Q: Array | None = None) -> list[Pass]:
         """With `Q`, also the labels of a document speak for its topics."""
         if not self._has_refined:
-            return []
+            return self._remember([])
         topics = Topics(O, np.zeros((0, 0)), pi, _E_STEP_SMOOTHING)
         log_Q = None if Q is None else np.log(Q).astype(np.float32)
         return self._remember(
@@ -193,10 +194,11 @@ class HeadLearning:
         if self._has_refined:
             topics = replace(self.refined_topics(), smoothing=smoothing)
         choice, calibration = Choice(smoothing=smoothing), None
+        self.stats["chosen_on"] = "nothing: defaults"
         if np.count_nonzero(np.diff(self.held_out.Y.indptr)) >= _FEWEST_HELD_OUT // 2:
             choice, calibration = self._choose(topics)
+            self.stats["chosen_on"] = "held-out training documents"
         self.stats["choice"] = choice.as_dict()
-        self.stats["chosen_on"] = "held-out training documents" if calibration else "nothing: defaults"
         self._give_back()
         if self._has_refined:
             topics = self.refined_topics()

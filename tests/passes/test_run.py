@@ -19,7 +19,9 @@ from hypothesis import strategies as st
 
 from pipeline import Corpus, MomentLabeler, ingest_matrices, ingest_planted
 from pipeline.ingest.synthetic import Lengths, Planted
+from pipeline.model.heads import MEANING
 from pipeline.model.learn import Learned, Settings, learn
+from pipeline.model.learn_head import HeadSettings
 from pipeline.passes import plan
 from pipeline.passes.cross import Cross, CrossMoment
 from pipeline.passes.features import Features
@@ -44,6 +46,7 @@ from pipeline.passes.weighting import Weighting
 from pipeline.passes.words import WordView
 from tests.conftest import random_matrices
 
+KINDS = list(MEANING)
 COUNTS_DROP = WordView(counts=True, drop_self_pairs=True)
 MODEL = Planted(1600, 150, 12, 4, words=Lengths(20, 16), labels=Lengths(2, 2), distinct=False, seed=3)
 
@@ -254,8 +257,9 @@ def test_together__is_a_pass_of_passes(planted: Corpus) -> None:
 
 
 @pytest.mark.parametrize("whitening", ["exact", "sketch"])
-def test_learn__threads_do_not_change_a_bit(planted: Corpus, whitening: Any) -> None:
-    settings = Settings(4, whitening, view=COUNTS_DROP)
+@pytest.mark.parametrize("head", ["posterior", "blend"])
+def test_learn__threads_do_not_change_a_bit(planted: Corpus, whitening: Any, head: Any) -> None:
+    settings = Settings(4, whitening, view=COUNTS_DROP, head=HeadSettings(head))
     one = learn(planted, settings, Runner(n_threads=1))
     for n_threads in (2, 4):
         assert_identical(learn(planted, settings, Runner(n_threads=n_threads)), one)
@@ -287,10 +291,11 @@ def test_runner__a_cluster_does_not_change_a_bit_of_the_heads(planted: Corpus, c
 @pytest.mark.slow
 @pytest.mark.parametrize("view", [WordView(), COUNTS_DROP], ids=["binary-keep", "counts-drop"])
 @pytest.mark.parametrize("whitening", ["exact", "sketch"])
+@pytest.mark.parametrize("head", ["posterior", "blend"])
 def test_learn__a_cluster_does_not_change_a_bit(
-    planted: Corpus, client: Any, whitening: Any, view: WordView
+    planted: Corpus, client: Any, whitening: Any, view: WordView, head: Any
 ) -> None:
-    settings = Settings(4, whitening, view=view)
+    settings = Settings(4, whitening, view=view, head=HeadSettings(head, refine_passes=int(head == "blend")))
     one = learn(planted, settings, Runner(n_threads=2))
     assert isinstance(one, Learned)
     assert_identical(learn(planted, settings, Runner(client=client)), one)
@@ -465,14 +470,28 @@ def test_counting_store__counts(planted_path: Path) -> None:
 
 @pytest.mark.parametrize("n_threads", [1, 4])
 @pytest.mark.parametrize("error_bars", [True, False])
-def test_learn__reads_every_block_three_times(planted_path: Path, n_threads: int, error_bars: bool) -> None:
+@pytest.mark.parametrize("head", KINDS)
+def test_learn__reads_every_block_three_times(
+    planted_path: Path, n_threads: int, error_bars: bool, head: Any
+) -> None:
     store = CountingStore(planted_path)
     corpus = Corpus.open(store)
-    settings = Settings(4, "exact", view=COUNTS_DROP, error_bars=error_bars)
+    settings = Settings(4, "exact", view=COUNTS_DROP, error_bars=error_bars, head=HeadSettings(head))
     learned = learn(corpus, settings, Runner(n_threads=n_threads))
+    assert learned.n_reads == 3
     assert store.of("X", corpus.n_blocks) == [3] * corpus.n_blocks
     assert max(store.of("Y", corpus.n_blocks)) <= 3
     assert learned.stats["sample_share"] == 0
+
+
+@pytest.mark.parametrize("head", ["refined", "blend"])
+def test_learn__refining_reads_every_block_as_often_as_it_says(planted_path: Path, head: Any) -> None:
+    store = CountingStore(planted_path)
+    corpus = Corpus.open(store)
+    learned = learn(corpus, Settings(4, "exact", head=HeadSettings(head, refine_passes=2)), Runner(2))
+    assert learned.n_reads == 5
+    for side in ("X", "Y"):
+        assert store.of(side, corpus.n_blocks) == [5] * corpus.n_blocks
 
 
 def test_run_together__reads_every_block_once(planted_path: Path) -> None:
