@@ -77,3 +77,25 @@ def metrics(topk, Y, ks, inverse_propensity=None, auc=None):
             result[f"psp@{k}"] = ratio(gains, best_gains)
             result[f"psndcg@{k}"] = ratio(dcgs, best_dcgs)
     return result
+
+
+def reliability(probabilities, Y, edges):
+    """What `ReliabilitySums.finish` gives, pair by pair; an edge belongs to the bin above, 1 to the last."""
+    squares, bins = [], [[] for _ in edges[1:]]
+    for row, truths in zip(probabilities.tolist(), Y.tolist(), strict=True):
+        for p, true in zip(row, truths, strict=True):
+            squares.append((p - true) ** 2)
+            place = max(i for i, low in enumerate(edges[:-1]) if p >= low)
+            bins[place].append((p, true))
+    rows = [
+        {
+            "from": edges[i],
+            "to": edges[i + 1],
+            "pairs": len(pairs),
+            "predicted": mean([p for p, _ in pairs]),
+            "observed": mean([true for _, true in pairs]),
+        }
+        for i, pairs in enumerate(bins)
+        if pairs
+    ]
+    return {"brier": mean(squares), "reliability": rows}

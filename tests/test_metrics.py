@@ -14,7 +14,15 @@ from sklearn.metrics import ndcg_score, roc_auc_score
 
 from pipeline.corpus.rows import SparseRows
 from pipeline.errors import InputError
-from pipeline.metrics import RankingSums, document_auc, propensities, ranking_sums
+from pipeline.metrics import (
+    RELIABILITY_EDGES,
+    RankingSums,
+    ReliabilitySums,
+    document_auc,
+    propensities,
+    ranking_sums,
+    reliability_sums,
+)
 from tests import naive_metrics as naive
 
 SHAPES = [(0, 5), (3, 0), (0, 0), (4, 1), (1, 2), (6, 7), (40, 30)]
@@ -290,3 +298,128 @@ def test_finish__no_documents_but_all_metrics():
 def test_zero__refuses_bad_cutoffs():
     with pytest.raises(InputError, match=r"Found \(0,\)"):
         RankingSums.zero((0,))
+
+
+def random_probabilities(rng, n, L, dtype=np.float64):
+    """(n, L) in [0, 1], most of them small, with exact zeros, ones and edges of bins."""
+    probabilities = rng.random((n, L)) ** 4
+    special = rng.random((n, L)) < 0.3
+    probabilities[special] = rng.choice(RELIABILITY_EDGES, special.sum())
+    return probabilities.astype(dtype)
+
+
+def assert_same_reliability(found, expected, rtol=1e-12):
+    assert found.keys() == expected.keys() == {"brier", "reliability"}
+    np.testing.assert_allclose(found["brier"], expected["brier"], rtol=rtol)
+    assert len(found["reliability"]) == len(expected["reliability"])
+    for row, ref in zip(found["reliability"], expected["reliability"], strict=True):
+        assert row == pytest.approx(ref, rel=1e-12)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(("n", "L"), SHAPES)
+def test_reliability_sums__naive(n, L, dtype):
+    rng = np.random.default_rng(n + L)
+    probabilities, Y = random_probabilities(rng, n, L, dtype), random_labels(rng, n, L)
+    found = reliability_sums(probabilities, as_rows(Y)).finish()
+    rtol = 1e-12 if dtype == np.float64 else 1e-6  # single precision is squared in single precision
+    assert_same_reliability(found, naive.reliability(probabilities, Y, RELIABILITY_EDGES), rtol)
+    assert sum(row["pairs"] for row in found["reliability"]) == n * L
+
+
+def test_reliability_sums__by_hand():
+    probabilities = np.array([[0.0, 1.0, 0.25], [0.22, 0.0, 0.75]])
+    Y = np.array([[False, True, True], [False, True, False]])
+    found = reliability_sums(probabilities, as_rows(Y)).finish()
+    assert found["brier"] == pytest.approx((0.75**2 + 0.22**2 + 1 + 0.75**2) / 6)
+    assert found["reliability"] == [
+        {"from": 0.0, "to": 0.001, "pairs": 2, "predicted": 0.0, "observed": 0.5},
+        {"from": 0.2, "to": 0.3, "pairs": 2, "predicted": pytest.approx(0.235), "observed": 0.5},
+        {"from": 0.7, "to": 0.8, "pairs": 1, "predicted": 0.75, "observed": 0.0},
+        {"from": 0.9, "to": 1.0, "pairs": 1, "predicted": 1.0, "observed": 1.0},
+    ]
+
+
+@pytest.mark.parametrize("place", range(len(RELIABILITY_EDGES)))
+def test_reliability_sums__an_edge_belongs_to_the_bin_above(place):
+    edge = RELIABILITY_EDGES[place]
+    last = len(RELIABILITY_EDGES) - 2
+    for probability, expected in [(edge, min(place, last)), (math.nextafter(edge, -1), place - 1)]:
+        if 0 <= probability <= 1:
+            sums = reliability_sums(np.array([[probability]]), as_rows(np.array([[True]])))
+            assert np.flatnonzero(sums.bins[0]).tolist() == [expected]
+            (row,) = sums.finish()["reliability"]
+            assert (row["from"], row["to"]) == (RELIABILITY_EDGES[expected], RELIABILITY_EDGES[expected + 1])
+
+
+def test_reliability_sums__honest_probabilities_are_observed():
+    rng = np.random.default_rng(0)
+    probabilities = rng.random((500, 200))
+    found = reliability_sums(probabilities, as_rows(rng.random((500, 200)) < probabilities)).finish()
+    for row in found["reliability"]:
+        assert row["from"] <= row["predicted"] <= row["to"]
+        assert row["observed"] == pytest.approx(row["predicted"], abs=4 / math.sqrt(row["pairs"]) / 2)
+    assert found["brier"] == pytest.approx(1 / 6, abs=0.005)  # the mean of p (1 - p)
+
+
+@pytest.mark.parametrize(("probability", "brier"), [(0.0, 0.25), (1.0, 0.75), (0.25, 0.1875)])
+def test_reliability_sums__constant(probability, brier):
+    Y = np.arange(40).reshape(10, 4) % 4 == 0
+    found = reliability_sums(np.full((10, 4), probability), as_rows(Y)).finish()
+    assert found["brier"] == pytest.approx(brier)
+    (row,) = found["reliability"]
+    assert (row["pairs"], row["predicted"], row["observed"]) == (40, probability, 0.25)
+
+
+def test_reliability_sums__any_memory_layout_and_label_values():
+    rng = np.random.default_rng(5)
+    probabilities, Y = random_probabilities(rng, 12, 9), as_rows(random_labels(rng, 12, 9))
+    expected = reliability_sums(probabilities, Y).finish()
+    read_only = probabilities.copy()
+    read_only.flags.writeable = False
+    for same in (np.asfortranarray(probabilities), np.repeat(probabilities, 2, axis=1)[:, ::2], read_only):
+        assert reliability_sums(same, Y).finish() == expected
+    weighted = SparseRows(Y.indptr, Y.indices, rng.random(Y.nnz) + 2.0, Y.n_columns)
+    assert reliability_sums(probabilities, weighted).finish() == expected
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    n=st.integers(0, 12),
+    L=st.integers(0, 8),
+    cuts=st.lists(st.integers(0, 12), max_size=6),
+    data=st.data(),
+)
+def test_reliability_merge__any_cutting_and_grouping(seed, n, L, cuts, data):
+    rng = np.random.default_rng(seed)
+    probabilities, Y = random_probabilities(rng, n, L), random_labels(rng, n, L)
+    rows = as_rows(Y)
+    edges = sorted([0, n, *(min(cut, n) for cut in cuts)])
+    blocks = [ReliabilitySums.zero()]
+    blocks += [reliability_sums(probabilities[a:b], rows.slice(a, b)) for a, b in itertools.pairwise(edges)]
+    while len(blocks) > 1:
+        place = data.draw(st.integers(0, len(blocks) - 2))
+        blocks[place : place + 2] = [blocks[place].merge(blocks[place + 1])]
+    assert_same_reliability(blocks[0].finish(), naive.reliability(probabilities, Y, RELIABILITY_EDGES))
+
+
+def test_reliability_merge__leaves_operands_alone():
+    sums, zero = (
+        reliability_sums(np.array([[0.3, 0.6]]), as_rows(np.array([[True, False]]))),
+        ReliabilitySums.zero(),
+    )
+    before = sums.finish()
+    twice = sums.merge(zero).merge(sums)
+    assert sums.finish() == before
+    assert zero.bins.sum() == zero.squares == 0
+    assert twice.finish()["brier"] == pytest.approx(before["brier"])
+    assert [row["pairs"] for row in twice.finish()["reliability"]] == [2, 2]
+
+
+@pytest.mark.parametrize("shape", [(0, 3), (3, 0), (0, 0)])
+def test_reliability_finish__no_documents(shape):
+    for sums in (ReliabilitySums.zero(), reliability_sums(np.zeros(shape), as_rows(np.zeros(shape, bool)))):
+        found = sums.finish()
+        assert math.isnan(found["brier"])
+        assert found["reliability"] == []
