@@ -316,6 +316,11 @@ def reliability_sums(probabilities: Array, Y: SparseRows) -> ReliabilitySums:
     -----
     Cost: O(n L) time, and L bytes.
     """
+    if probabilities.shape != Y.shape:
+        raise InputError(
+            f"probabilities need a row for each document and a column for each label. Found "
+            f"{probabilities.shape}, labels of shape {Y.shape}. Pass those of these documents."
+        )
     sums = ReliabilitySums.zero()
     edges = np.array(RELIABILITY_EDGES[1:-1])
     squares = metrics_kernels.reliability(probabilities, Y.indptr, Y.indices, edges, sums.bins)

@@ -135,7 +135,7 @@ def reliability(probabilities: Array, indptr: Array, indices: Array, edges: Arra
         for label in indices[indptr[d] : indptr[d + 1]]:
             true[label] = True
         for label in range(L):
-            p = float(probabilities[d, label])
+            p = np.float64(probabilities[d, label])
             place = 0
             while place < len(edges) and p >= edges[place]:  # nearly all stop at the first edge
                 place += 1

@@ -73,12 +73,19 @@ def calibration(scores, hits, weights, most_bins, hits_per_bin):
         seen += bool(hit)
     totals = [sum(weight for _, _, weight in pairs) for pairs in bins]
     means = [sum(s * w for s, _, w in pairs) / total for pairs, total in zip(bins, totals, strict=True)]
-    rates = [sum(h * w for _, h, w in pairs) / total for pairs, total in zip(bins, totals, strict=True)]
+    rates = [
+        sum(h * w for _, h, w in pairs) / (total + 0.5) for pairs, total in zip(bins, totals, strict=True)
+    ]
     xs, ys, start = [], [], 0
     for rate, weight, size in pooled(rates, totals):
         xs.append(sum(means[i] * totals[i] for i in range(start, start + size)) / weight)
         ys.append(rate)
         start += size
-    low, high = xs[0] - min(scores), max(scores) - xs[-1]
-    xs = [xs[0] - 2 * low, xs[0] - low, *xs, xs[-1] + high, xs[-1] + 2 * high]
-    return np.array(xs), np.array([0, ys[0] / 2, *ys, (1 + ys[-1]) / 2, 1])
+    bottom, top = float(min(scores)), float(max(scores))
+    resolution = 1e-4 * (1 + max(abs(bottom), abs(top)))
+    bottom, top = min(bottom, xs[0] - resolution), max(top, xs[-1] + resolution)
+    first_rise, last_rise = ((ys[1] - ys[0]) / 2, (ys[-1] - ys[-2]) / 2) if len(ys) > 1 else (0.0, 0.0)
+    low = ys[0] - min(max(first_rise, 1e-3 * ys[0]), ys[0] / 2)
+    high = ys[-1] + min(max(last_rise, 1e-3 * (1 - ys[-1])), (1 - ys[-1]) / 2)
+    xs = [bottom - (top - bottom), bottom, *xs, top, top + (top - bottom)]
+    return np.array(xs), np.array([0, low, *ys, high, 1])

@@ -10,6 +10,9 @@ import scipy.linalg
 
 from pipeline.corpus.rows import Array
 
+_LABELS = 4096
+"""Labels that are solved for at a time."""
+
 
 def ridge_weights(gram: Array, labels: Array, strength: float) -> Array:
     """(L, p) float32: how much each feature speaks for each label.
@@ -28,9 +31,11 @@ def ridge_weights(gram: Array, labels: Array, strength: float) -> Array:
     Cost: p³/3 + 2 L p² flops.
     """
     factor = scipy.linalg.cho_factor(gram + strength * np.eye(len(gram)), lower=True)
-    # the factor in double precision, for F'F may be all but singular; labels come in bulk and in single
-    inverse = scipy.linalg.cho_solve(factor, np.eye(len(gram))).astype(np.float32)
-    return np.asarray(labels.astype(np.float32, copy=False) @ inverse)
+    weights = np.empty(labels.shape, np.float32)
+    for start in range(0, len(labels), _LABELS):  # in double precision, for F'F may be all but singular
+        some = slice(start, start + _LABELS)
+        weights[some] = scipy.linalg.cho_solve(factor, labels[some].T.astype(np.float64)).T
+    return weights
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,9 +49,9 @@ class Calibration:
         Notes
         -----
         Pairs are cut by score into bins of as many hits each; a bin gives a mean score and a rate of hits,
-        and rates are made increasing by pooling neighbours (isotonic regression). Straight lines between bins
-        keep the ranking, which steps would not. Above the last bin and below the first, lines go on to where
-        the scores that were seen end, half way to 1 and to 0; and as far again to 1 and to 0.
+        hits / (pairs + 1/2), and rates are made increasing by pooling neighbours (isotonic regression).
+        Straight lines between bins keep the ranking, which steps would not. They go on to the scores that
+        were seen last, by half a bin's rise, and from there to 0 and to 1, as far away as scores are apart.
         """
         n_bins = min(_MOST_KNOTS, int(hits.sum()) // _HITS_PER_KNOT)
         if n_bins < 2:
@@ -62,13 +62,18 @@ class Calibration:
         bins = np.minimum((below * n_bins / hits.sum()).astype(int), n_bins - 1)
         total = np.bincount(bins, weights, n_bins)
         means = np.bincount(bins, weights * scores, n_bins) / total
-        rates = isotonic_regression(np.bincount(bins, weights * hits, n_bins) / total, sample_weight=total)
+        rates = np.bincount(bins, weights * hits, n_bins) / (total + 0.5)
+        rates = isotonic_regression(rates, sample_weight=total)
         # neighbours that were pooled are one bin
         starts = np.flatnonzero(np.concatenate([[True], (np.diff(rates) > 0) & (np.diff(means) > 0)]))
         pooled = np.add.reduceat(total, starts)
         xs = np.add.reduceat(means * total, starts) / pooled
         ys = np.add.reduceat(rates * total, starts) / pooled
-        low, high = max(xs[0] - scores[0], 1e-6), max(scores[-1] - xs[-1], 1e-6)
-        xs = np.concatenate([[xs[0] - 2 * low, xs[0] - low], xs, [xs[-1] + high, xs[-1] + 2 * high]])
-        ys = np.concatenate([[0, ys[0] / 2], ys, [(1 + ys[-1]) / 2, 1]])
+        resolution = 1e-4 * (1 + abs(scores).max())  # scores are in single precision
+        bottom, top = min(scores[0], xs[0] - resolution), max(scores[-1], xs[-1] + resolution)
+        rise = np.diff(ys) / 2 if len(ys) > 1 else np.zeros(1)
+        low = ys[0] - np.clip(rise[0], 1e-3 * ys[0], ys[0] / 2)
+        high = ys[-1] + np.clip(rise[-1], 1e-3 * (1 - ys[-1]), (1 - ys[-1]) / 2)
+        xs = np.concatenate([[2 * bottom - top, bottom], xs, [top, 2 * top - bottom]])
+        ys = np.concatenate([[0, low], ys, [high, 1]])
         return cls(xs.astype(np.float32), ys.astype(np.float32))

@@ -70,8 +70,7 @@ class Explanation:
 
 def topic_list(topics: Topics, bars: ErrorBars, terms: list[str], labels: list[str], n: int) -> list[Topic]:
     """All topics, heaviest first, each with its n most likely words and labels."""
-    if n < 1:
-        raise InputError(f"n is a number of words. Found {n}. Pass 1 or more.")
+    _check_number(n)
 
     def top(column: Array, names: list[str]) -> Weighted:
         return [(names[i], float(column[i])) for i in _largest(column, n)]
@@ -91,6 +90,7 @@ def topic_list(topics: Topics, bars: ErrorBars, terms: list[str], labels: list[s
 
 def explanation(model: MomentLabeler, document: Any, label: int | str, n: int) -> Explanation:
     """Score the document whole and without each of its words."""
+    _check_number(n)
     number = _label_number(model.label_names_, label)
     words, unknown = _one_row(model, document)
     head = model.head_
@@ -116,6 +116,11 @@ def explanation(model: MomentLabeler, document: Any, label: int | str, n: int) -
     )
 
 
+def _check_number(n: int) -> None:
+    if n < 1:
+        raise InputError(f"n is a number of words and labels. Found {n}. Pass 1 or more.")
+
+
 def _largest(values: Array, n: int) -> Array:
     """The places of the n largest values, in order; the first of equal ones."""
     return np.argsort(-values, kind="stable")[:n]
@@ -128,9 +133,9 @@ def _label_number(names: list[str], label: int | str) -> int:
         close = get_close_matches(label, names, 3)
         hint = f"Did you mean: {', '.join(close)}?" if close else "See label_names_ for those there are."
         raise InputError(f"There is no label of that name. Found {label!r}. {hint}")
-    if not 0 <= label < len(names):
+    if not (isinstance(label, int | np.integer) and 0 <= label < len(names)):
         raise InputError(
-            f"There is no label of that number. Found {label}. Pass 0 to {len(names) - 1}, or a name."
+            f"There is no label of that number. Found {label!r}. Pass 0 to {len(names) - 1}, or a name."
         )
     return int(label)
 
@@ -140,7 +145,8 @@ def _one_row(model: MomentLabeler, document: Any) -> tuple[SparseRows, list[str]
     if isinstance(document, str):
         return _text_row(document, model.term_names_)
     if not isinstance(document, Corpus) and np.ndim(document) == 1:
-        document = np.asarray(document)[None, :]
+        sparse = scipy.sparse.issparse(document)
+        document = document.reshape(1, -1) if sparse else np.asarray(document)[None, :]
     docs = documents(document, None, model.n_features_in_)
     rows = SparseRows.concatenate([docs.read(i)[0] for i in range(docs.n_blocks)])
     if rows.n_rows != 1:

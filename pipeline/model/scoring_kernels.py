@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numba
+import numpy as np
 
 from pipeline.corpus.rows import Array
 
@@ -34,8 +35,20 @@ def keep_best(tile: Array, first: int, labels: Array, scores: Array) -> None:
 
 @numba.njit(nogil=True, cache=True)
 def interpolate(values: Array, xs: Array, ys: Array, out: Array) -> None:
-    """`np.interp(values, xs, ys)` for few, increasing `xs`, in single precision and without its overhead."""
+    """`np.interp(values, xs, ys)` for few, increasing `xs`, in single precision and many times as fast.
+
+    The range of `xs` is cut into cells, each of which knows the first knot to look at.
+    """
     last = len(xs) - 1
+    cells = np.zeros(1025, np.int64)
+    width = (xs[last] - xs[0]) / 1024
+    scale = np.float32(1 / width) if width > 1e-30 else np.float32(0)
+    knot = 0
+    for cell in range(1025):
+        # a cell's first knot, less one: rounding may put a value into the cell beside its own
+        while knot < last - 1 and xs[knot + 1] <= xs[0] + (cell - 1) * width:
+            knot += 1
+        cells[cell] = knot
     for i in range(len(values)):
         value = values[i]
         if value <= xs[0]:
@@ -43,12 +56,8 @@ def interpolate(values: Array, xs: Array, ys: Array, out: Array) -> None:
         elif value >= xs[last]:
             out[i] = ys[last]
         else:
-            low, high = 0, last
-            while high - low > 1:
-                middle = (low + high) // 2
-                if xs[middle] <= value:
-                    low = middle
-                else:
-                    high = middle
-            share = (value - xs[low]) / (xs[high] - xs[low])
-            out[i] = ys[low] + share * (ys[high] - ys[low])
+            low = cells[int((value - xs[0]) * scale)]
+            while xs[low + 1] <= value:
+                low += 1
+            share = (value - xs[low]) / (xs[low + 1] - xs[low])
+            out[i] = ys[low] + share * (ys[low + 1] - ys[low])

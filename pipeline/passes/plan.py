@@ -50,25 +50,23 @@ def head_sizes(
     """
     each, square = 12 * n_terms + 40 * n_labels, 40
     affordable = int((-each + (each**2 + 4 * square * memory_bytes) ** 0.5) / (2 * square))
-    limits = {
-        f"memory: {affordable} features take {memory_bytes / 1e9:.2g} GB": affordable,
-        **(
-            {"as asked for": wanted}
-            if wanted is not None
-            else {
-                f"work: N p² <= {_HEAD_WORK:.0e}": int((_HEAD_WORK / max(1, n_docs)) ** 0.5),
-                "more seldom pay": _HEAD_DIM,
-                "no more than documents": n_docs,
-            }
-        ),
-    }
-    reason, most = min(limits.items(), key=lambda limit: limit[1])
+    directions = min(n_labels, n_terms) + min(_HEAD_WORDS, n_terms - min(n_labels, n_terms))
+    limits = (
+        {"as asked for": wanted, "no more than words": n_terms}
+        if wanted is not None
+        else {
+            "no more are of use": directions + _HEAD_WAVES,
+            "no more than documents": n_docs,
+            "more seldom pay": _HEAD_DIM,
+            f"work: N p² <= {_HEAD_WORK:.0e}": int((_HEAD_WORK / max(1, n_docs)) ** 0.5),
+        }
+    )
+    limits[f"memory: {affordable} features take {memory_bytes / 1e9:.2g} GB"] = affordable
+    reason, most = min(limits.items(), key=lambda limit: limit[1])  # the first of equal ones
     most = max(1, most)
     labels = min(n_labels, n_terms, most)
     words = min(_HEAD_WORDS if wanted is None else most, n_terms - labels, most - labels)
     waves = min(_HEAD_WAVES, most - labels - words) if wanted is None else 0
-    if wanted is None and labels + words + waves < most:
-        reason = "no more are of use"
     return HeadSizes(labels, words, waves, reason)
 
 
