@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from pipeline.model.labeler import MomentLabeler
 
 _WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)*")
+_LEAST_SHARE = 0.005
+"""Topics that say less than this of what all say for a label are not worth telling."""
 Weighted = list[tuple[str, float]]
 """Names, and a number for each."""
 
@@ -33,7 +35,7 @@ class Topic:
     weight: float
     """P[topic]."""
     words: Weighted
-    """The most likely words, with P[word | topic]."""
+    """The words that tell it from the other topics, with P[word | topic]."""
     labels: Weighted
     """The most likely labels, with P[label | topic]."""
     word_error: float
@@ -69,18 +71,28 @@ class Explanation:
 
 
 def topic_list(topics: Topics, bars: ErrorBars, terms: list[str], labels: list[str], n: int) -> list[Topic]:
-    """All topics, heaviest first, each with its n most likely words and labels."""
+    """All topics, heaviest first, each with its n most telling words and most likely labels.
+
+    Words are ordered by O_vk log(O_vk / P[v]), their share of what the topic's words differ by from those of
+    all documents (Kullback-Leibler): words that are everywhere tell nothing.
+    """
     _check_number(n)
 
-    def top(column: Array, names: list[str]) -> Weighted:
-        return [(names[i], float(column[i])) for i in _largest(column, n)]
+    def named(column: Array, order: Array, names: list[str]) -> Weighted:
+        return [(names[i], float(column[i])) for i in order]
+
+    overall = topics.O @ topics.pi.astype(np.float32)  # (D,)
+    tiny = np.finfo(np.float32).tiny
+
+    def telling(column: Array) -> Array:
+        return np.asarray(column * np.log(np.maximum(column, tiny) / np.maximum(overall, tiny)))
 
     return [
         Topic(
             int(k),
             float(topics.pi[k]),
-            top(topics.O[:, k], terms),
-            top(topics.Q[:, k], labels),
+            named(topics.O[:, k], _largest(telling(topics.O[:, k]), n), terms),
+            named(topics.Q[:, k], _largest(topics.Q[:, k], n), labels),
             float(bars.words[k]),
             float(bars.labels[k]),
         )
@@ -111,7 +123,11 @@ def explanation(model: MomentLabeler, document: Any, label: int | str, n: int) -
         model.label_names_[number],
         float(head.probabilities(scores[:1])[0]),
         [(model.term_names_[ids[i]], float(gains[i])) for i in order],
-        [(int(k), float(posterior[k]), float(shares[k])) for k in _largest(shares, n) if shares[k] > 0],
+        [
+            (int(k), float(posterior[k]), float(shares[k]))
+            for k in _largest(shares, n)
+            if shares[k] >= _LEAST_SHARE
+        ],
         unknown,
     )
 

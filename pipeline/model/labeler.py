@@ -450,7 +450,7 @@ class MomentLabeler(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     # -- evidence -----------------------------------------------------------------------------------------
 
     def topics(self, n: int = 10) -> list[Topic]:
-        """Every topic, heaviest first: its weight, its n most likely words and labels, and its error bars."""
+        """Every topic, heaviest first: weight, n most telling words, n most likely labels, and error bars."""
         topics = self._fitted().head_.topics
         return topic_list(topics, self.error_bars_, self.term_names_, self.label_names_, n)
 

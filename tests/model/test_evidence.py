@@ -298,12 +298,20 @@ def test_topics__heaviest_first_with_their_best_words(model: MomentLabeler, n: i
     for topic in topics:
         k = topic.number
         assert topic.weight == model.topic_weights_[k]
+        shares, overall = model.word_topics_[:, k], model.word_topics_ @ model.topic_weights_
+        gains = {
+            name: p * math.log(p / q) if p > 0 else 0.0
+            for name, p, q in zip(model.term_names_, shares.tolist(), overall.tolist(), strict=True)
+        }
+        found_gains = [gains[name] for name, _ in topic.words]
+        np.testing.assert_allclose(found_gains, sorted(gains.values(), reverse=True)[:n], atol=1e-6)
+        labels = model.label_topics_[:, k].tolist()
+        assert [p for _, p in topic.labels] == sorted(labels, reverse=True)[:n]
         for found, names, matrix in (
             (topic.words, model.term_names_, model.word_topics_),
             (topic.labels, model.label_names_, model.label_topics_),
         ):
             column = matrix[:, k].tolist()
-            assert [p for _, p in found] == sorted(column, reverse=True)[:n]
             assert all(column[names.index(name)] == p for name, p in found)
             assert len({name for name, _ in found}) == min(n, len(names))
         assert topic.word_error == model.error_bars_.words[k]
