@@ -110,16 +110,50 @@ def test_fit_predict_evaluate(tmp_path: Path) -> None:
     assert run.returncode == 0, run.stderr
     assert "5 topics from 646 documents" in run.stdout
     assert "Theorem 1" in run.stdout
+    assert "head blend" in run.stdout
+    assert "held-out training documents" in run.stdout
+    assert "MB on disk" in run.stdout
     assert json.loads((tmp_path / "fit.json").read_text())["guarantee"]["n_docs"] == 646
     scores = json.loads(threepass("evaluate", model, corpus, "--json", "-").stdout)
     assert 0.5 < scores["auc"] <= 1
-    assert "p@1" in threepass("evaluate", model, corpus).stdout
+    evaluated = threepass("evaluate", model, corpus).stdout
+    assert "p@1" in evaluated
+    assert "brier" in evaluated
+    assert "predicted   observed" in evaluated
     run = threepass("predict", model, corpus, tmp_path / "best.parquet", "--top", "3")
     assert "the 3 best labels of 646 documents" in run.stdout
     check_one_line_error(threepass("fit", corpus, model), "exists already")
     check_one_line_error(threepass("fit", corpus, tmp_path / "n.zarr", "--tensor", "cp"), "orthogonal, power")
     check_one_line_error(threepass("predict", corpus, corpus, tmp_path / "x"), "not a model")
     check_one_line_error(threepass("evaluate", model, model), "not a corpus")
+
+
+def test_fit__heads(tmp_path: Path) -> None:
+    corpus = tmp_path / "c.zarr"
+    threepass("synth", "delicious", corpus, "--scale", "0.05")
+    options = [
+        "--head",
+        "ridge",
+        "--head-dim",
+        "9",
+        "--weighting",
+        "binary",
+        "--tail-weight",
+        "0.5",
+        "--memory-limit",
+        "1GB",
+        "-k",
+        "3",
+    ]
+    fit = json.loads(threepass("fit", corpus, tmp_path / "m.zarr", *options, "--json", "-").stdout)
+    assert fit["fit"]["head"] == "ridge"
+    assert fit["fit"]["head_dim"] == 9
+    assert "calibrated" in fit["scores_mean"]
+    assert fit["bytes_on_disk"] > 1000
+    refined = threepass("fit", corpus, tmp_path / "r.zarr", "--head", "refined", "--refine-passes", "1")
+    assert "head refined" in refined.stdout
+    wrong = threepass("fit", corpus, tmp_path / "x.zarr", "--head", "best")
+    check_one_line_error(wrong, "auto, posterior, refined, ridge, blend")
 
 
 def test_demo() -> None:
