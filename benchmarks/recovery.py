@@ -52,7 +52,8 @@ def errors(view: str, n_docs: int, seed: int, folder: Path) -> tuple[float, floa
     corpus = ingest_planted(planted(n_docs, labels, seed), folder / "planted.zarr", overwrite=True)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # small corpora may warn; their errors say it all
-        return matched_errors(corpus, MomentLabeler(n_components=8, **parameters).fit(corpus))
+        model = MomentLabeler(n_components=8, head="posterior", **parameters).fit(corpus)
+        return matched_errors(corpus, model)
 
 
 def main() -> None:

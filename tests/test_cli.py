@@ -131,20 +131,8 @@ def test_fit_predict_evaluate(tmp_path: Path) -> None:
 def test_fit__heads(tmp_path: Path) -> None:
     corpus = tmp_path / "c.zarr"
     threepass("synth", "delicious", corpus, "--scale", "0.05")
-    options = [
-        "--head",
-        "ridge",
-        "--head-dim",
-        "9",
-        "--weighting",
-        "binary",
-        "--tail-weight",
-        "0.5",
-        "--memory-limit",
-        "1GB",
-        "-k",
-        "3",
-    ]
+    options = ["--head", "ridge", "--head-dim", "9", "--weighting", "binary", "-k", "3"]
+    options += ["--tail-weight", "0.5", "--memory-limit", "1GB"]
     fit = json.loads(threepass("fit", corpus, tmp_path / "m.zarr", *options, "--json", "-").stdout)
     assert fit["fit"]["head"] == "ridge"
     assert fit["fit"]["head_dim"] == 9
