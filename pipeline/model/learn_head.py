@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -15,7 +15,7 @@ from pipeline.corpus.store import Block, Corpus
 from pipeline.decompose.ridge import RidgePath, ridge_weights
 from pipeline.decompose.subspace import label_directions, orthonormal, random_waves
 from pipeline.model.calibration import Calibration
-from pipeline.model.heads import Head, Kind, Ridge, Topics
+from pipeline.model.heads import Head, Kind, Ridge, Topics, log_word_topics
 from pipeline.model.selection import (
     SMOOTHINGS,
     STRENGTHS,
@@ -24,6 +24,7 @@ from pipeline.model.selection import (
     Parts,
     Shortlists,
     choose_blend,
+    for_some_rows,
     objective,
 )
 from pipeline.passes import cross_kernels
@@ -31,7 +32,7 @@ from pipeline.passes.cross import Cross, CrossMoment
 from pipeline.passes.features import Features
 from pipeline.passes.held_out import Gathered, SetAside
 from pipeline.passes.plan import HEAD_BYTES, HeadSizes, head_sizes
-from pipeline.passes.responsibilities import Responsibilities
+from pipeline.passes.responsibilities import Responsibilities, posterior
 from pipeline.passes.run import Pass, Sums
 from pipeline.passes.weighting import Scheme, Weighting
 from pipeline.passes.words import WordView
@@ -43,7 +44,6 @@ _HELD_OUT_SCORES = 100_000_000
 _FEWEST_HELD_OUT = 50
 _E_STEP_SMOOTHING = 0.1
 _LABEL_SMOOTHING = 0.01
-_SCORE_BYTES = 32_000_000
 
 log = logging.getLogger(__name__)
 
@@ -235,9 +235,9 @@ class HeadLearning:
     def _choose(self, topics: Topics) -> tuple[Choice, Calibration | None]:
         """The choice, and what makes its scores probabilities."""
         X, Y = self.held_out.X, self.held_out.Y
-        posterior = topics.posterior(X)
+        P = topics.posterior(X)
         if not self._has_ridge:
-            lists = Shortlists.of(Y, self._dense([(posterior, topics.Q)]), self.seed)
+            lists = Shortlists.of(Y, _dense([(P, topics.Q)]), self.seed)
             choice, _ = self._choose_topics(topics, lists)
             return choice, None
         work, moments = self._works["features"], self._sums["features"]
@@ -247,10 +247,11 @@ class HeadLearning:
         F = Ridge(work.B, work.waves, work.phases, path.labels).features(weighted) @ path.vectors
         products = [(F * path.filters([Choice().strength]), path.labels)]
         if self._has_refined:
-            products.append((posterior, topics.Q))
-        memory = cross.by_word(np.ones(cross.n_labels))
-        damped = cross.by_word(_damped(cross.lengths(), Choice()))
-        lists = Shortlists.of(Y, self._dense(products, weighted, damped), self.seed)
+            products.append((P, topics.Q))
+        memory = cross.by_word()
+        lengths = cross.lengths()
+        damped = replace(memory, values=memory.values_as(np.float32) / (1 + lengths[memory.indices]))
+        lists = Shortlists.of(Y, _dense(products, weighted, damped), self.seed)
         choice, shares = Choice(smoothing=topics.smoothing), None
         if self._has_refined:
             choice, shares = self._choose_topics(topics, lists)
@@ -258,7 +259,7 @@ class HeadLearning:
             STRENGTHS,
             lists.products(F, path.labels, path.filters(STRENGTHS)),
             _memory_at(lists, weighted, memory),
-            cross.lengths().astype(np.float32)[lists.labels],
+            lengths.astype(np.float32)[lists.labels],
             None if shares is None else np.sqrt(shares),
         )
         choice = choose_blend(lists, parts, choice)
@@ -272,9 +273,10 @@ class HeadLearning:
         smoothings = SMOOTHINGS if self.settings.smoothing is None else (self.settings.smoothing,)
         best: tuple[float, Choice, Array] | None = None
         for smoothing in smoothings:
+            log_O = log_word_topics(topics.O, smoothing)
             for temperature in TEMPERATURES:
-                tried = replace(topics, smoothing=smoothing, temperature=temperature)
-                shares = lists.products(tried.posterior(self.held_out.X), topics.Q)[0]
+                P = posterior(self.held_out.X, log_O, topics.log_pi, temperature=temperature)
+                shares = lists.products(P, topics.Q)[0]
                 measures = lists.measures(shares)
                 if best is None or objective(measures) > best[0]:
                     choice = Choice(smoothing=smoothing, temperature=temperature)
@@ -282,22 +284,6 @@ class HeadLearning:
                     self.stats["held_out_topics"] = measures
         assert best is not None
         return best[1:]
-
-    def _dense(
-        self,
-        products: Sequence[tuple[Array, Array]],
-        words: SparseRows | None = None,
-        memory: SparseRows | None = None,
-    ) -> Iterator[tuple[slice, Sequence[Array]]]:
-        """Scores of all labels by each part of a blend, for some held-out documents at a time."""
-        n, L = self.held_out.Y.shape
-        step = max(1, _SCORE_BYTES // (4 * max(1, L)))
-        for start in range(0, n, step):
-            rows = slice(start, min(start + step, n))
-            scores = [F[rows] @ A.T for F, A in products]
-            if words is not None and memory is not None:
-                scores.append(_memory_scores(words.slice(rows.start, rows.stop), memory))
-            yield rows, scores
 
     def _remember(self, works: list[Pass]) -> list[Pass]:
         self._works |= {work.name: work for work in works}
@@ -327,11 +313,25 @@ def _memory_scores(X: SparseRows, C: SparseRows) -> Array:
 
 def _memory_at(lists: Shortlists, X: SparseRows, C: SparseRows) -> Array:
     """(pairs,) float32: X~ C at the pairs of the shortlists."""
-    out = np.empty(len(lists.labels), np.float32)
-    step = max(1, _SCORE_BYTES // (4 * max(1, C.n_columns)))
-    for start in range(0, X.n_rows, step):
-        stop = min(start + step, X.n_rows)
-        pairs = slice(lists.indptr[start], lists.indptr[stop])
-        rows = np.repeat(np.arange(stop - start), np.diff(lists.indptr[start : stop + 1]))
-        out[pairs] = _memory_scores(X.slice(start, stop), C)[rows, lists.labels[pairs]]
-    return out
+
+    def some(rows: slice) -> Array:
+        indptr = lists.indptr[rows.start : rows.stop + 1]
+        documents = np.repeat(np.arange(len(indptr) - 1), np.diff(indptr))
+        scores = _memory_scores(X.slice(rows.start, rows.stop), C)
+        return np.asarray(scores[documents, lists.labels[indptr[0] : indptr[-1]]])
+
+    return np.concatenate(for_some_rows(some, X.n_rows, C.n_columns))
+
+
+def _dense(
+    products: Sequence[tuple[Array, Array]], words: SparseRows | None = None, memory: SparseRows | None = None
+) -> Callable[[slice], list[Array]]:
+    """Some rows -> their scores of all labels, by each of the products and by the memory."""
+
+    def scores(rows: slice) -> list[Array]:
+        parts = [F[rows] @ A.T for F, A in products]
+        if words is not None and memory is not None:
+            parts.append(_memory_scores(words.slice(rows.start, rows.stop), memory))
+        return parts
+
+    return scores

@@ -6,15 +6,17 @@ labels, the best ones by each part of the blend, and some at random that stand f
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
+import threadpoolctl
 
 from pipeline.corpus.rows import Array, SparseRows
 from pipeline.model.scoring_kernels import keep_best
 from pipeline.model.selection_kernels import make_shortlist, pair_products, shortlist_measures
+from pipeline.tasks import map_tasks
 
 STRENGTHS = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0)
 DAMPINGS = (0.0, 0.3, 1.0, 3.0, 10.0)
@@ -23,8 +25,17 @@ TOPIC_WEIGHTS = (0.0, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
 SMOOTHINGS = (0.01, 0.1, 0.3)
 TEMPERATURES = (1.0, 2.0, 4.0)
 _BEST, _DRAWN = 30, 100
+_SCORE_BYTES = 32_000_000
 _ALL_LABELS = 256
 """Up to so many labels, all of them are on every shortlist."""
+
+
+def for_some_rows(function: Callable[[slice], Array], n: int, n_labels: int) -> list[Array]:
+    """`function` of some held-out documents at a time, on threads: few enough to score all labels of them."""
+    step = max(1, min(-(-n // 8), _SCORE_BYTES // (4 * max(1, n_labels))))
+    rows = [slice(start, min(start + step, n)) for start in range(0, max(1, n), step)]
+    with threadpoolctl.threadpool_limits(1):  # the task is the unit of parallelism
+        return map_tasks(function, rows, name="choose")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,18 +67,29 @@ class Shortlists:
     weights: Array
 
     @classmethod
-    def of(cls, Y: SparseRows, parts: Iterator[tuple[slice, Sequence[Array]]], seed: int) -> Shortlists:
-        """Make them from the dense scores of each part of a blend, for some documents at a time."""
+    def of(cls, Y: SparseRows, parts: Callable[[slice], Sequence[Array]], seed: int) -> Shortlists:
+        """Make them from the dense scores of each part of a blend, for some documents at a time.
+
+        Parameters
+        ----------
+        Y
+            (n, L): the documents' own labels.
+        parts
+            Some rows -> (s, L) scores by each part.
+        """
         n, L = Y.shape
         if L <= _ALL_LABELS:
             best = np.tile(np.arange(L, dtype=np.int32), (n, 1))
             return cls(*make_shortlist(best, Y.indptr, Y.indices, np.zeros((n, 0), np.int64), L))
-        tops = []
-        for rows, scores in parts:
+
+        def best_of(rows: slice) -> Array:
+            scores = parts(rows)
             top = np.full((len(scores), rows.stop - rows.start, _BEST), -1, np.int32)
             for labels, dense in zip(top, scores, strict=True):
                 keep_best(dense, 0, labels, np.full(labels.shape, -np.inf, np.float32))
-            tops.append(np.concatenate(list(top), axis=1))
+            return np.concatenate(list(top), axis=1)
+
+        tops = for_some_rows(best_of, n, L)
         drawn = np.random.default_rng(seed).integers(L, size=(n, _DRAWN))
         return cls(*make_shortlist(np.concatenate(tops), Y.indptr, Y.indices, drawn, L))
 
@@ -79,9 +101,15 @@ class Shortlists:
     def products(self, F: Array, A: Array, filters: Array | None = None) -> Array:
         """(m, pairs) float32: F diag(filter) A' at the pairs, for each of m filters; one that is all ones."""
         filters = np.ones((1, F.shape[1]), np.float32) if filters is None else filters
-        out = np.empty((len(filters), len(self.labels)), np.float32)
-        pair_products(self.indptr, self.labels, F, A, filters, out)
-        return out
+
+        def some(rows: slice) -> Array:
+            pairs = slice(self.indptr[rows.start], self.indptr[rows.stop])
+            out = np.empty((len(filters), pairs.stop - pairs.start), np.float32)
+            indptr = self.indptr[rows.start : rows.stop + 1] - pairs.start
+            pair_products(indptr, self.labels[pairs], F[rows], A, filters, out)
+            return out
+
+        return np.concatenate(for_some_rows(some, len(F), len(A)), axis=1)
 
     def measures(self, scores: Array) -> dict[str, float]:
         """AUC and P@k of scores of the pairs, over the documents with labels."""

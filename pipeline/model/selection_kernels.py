@@ -95,6 +95,7 @@ def shortlist_measures(indptr: Array, hits: Array, weights: Array, scores: Array
     n_docs = 0
     best_score = np.empty(5, np.float32)
     best_hit = np.empty(5, np.bool_)
+    own = np.empty(np.diff(indptr).max() if len(indptr) > 1 else 0, np.float32)
     for d in range(len(indptr) - 1):
         start, stop = indptr[d], indptr[d + 1]
         n_hits = hits[start:stop].sum()
@@ -115,17 +116,21 @@ def shortlist_measures(indptr: Array, hits: Array, weights: Array, scores: Array
         precision[0] += best_hit[0]
         precision[1] += best_hit[:3].sum() / 3
         precision[2] += best_hit.sum() / 5
+        place = 0
+        for i in range(start, stop):
+            if hits[i]:
+                own[place] = scores[i]
+                place += 1
         negatives = 0.0
         won = 0.0
         for j in range(start, stop):
             if not hits[j]:
                 negatives += weights[j]
-                for i in range(start, stop):
-                    if hits[i]:
-                        if scores[i] > scores[j]:
-                            won += weights[j]
-                        elif scores[i] == scores[j]:
-                            won += 0.5 * weights[j]
+                for score in own[:n_hits]:
+                    if score > scores[j]:
+                        won += weights[j]
+                    elif score == scores[j]:
+                        won += 0.5 * weights[j]
         if negatives > 0:
             areas += won / (negatives * n_hits)
             n_areas += 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import scipy.sparse
 
 from pipeline.corpus.rows import Array, SparseRows
 from pipeline.corpus.store import Block
@@ -77,19 +78,17 @@ class CrossMoment:
 
     def lengths(self) -> Array:
         """(L,) float64: the Euclidean length of each label's row."""
-        squares = np.bincount(self._labels(), self.values.astype(np.float64) ** 2, minlength=self.n_labels)
+        labels = np.repeat(np.arange(self.n_labels), np.diff(self.indptr))
+        squares = np.bincount(labels, self.values.astype(np.float64) ** 2, minlength=self.n_labels)
         return np.asarray(np.sqrt(squares))
 
-    def by_word(self, scale: Array) -> SparseRows:
+    def by_word(self, scale: Array | None = None) -> SparseRows:
         """(D, L): the transpose, each label's column times its `scale`; labels sorted in each row."""
-        labels = self._labels()
-        order = np.argsort(self.indices, kind="stable")  # labels come in order: they stay so for each word
-        indptr = np.concatenate([[0], np.cumsum(np.bincount(self.indices, minlength=self.n_terms))])
-        values = (self.values * scale[labels]).astype(np.float32)[order]
-        return SparseRows(indptr.astype(np.int64), labels[order], values, self.n_labels)
-
-    def _labels(self) -> Array:
-        return np.repeat(np.arange(self.n_labels, dtype=np.int32), np.diff(self.indptr))
+        shape = self.n_labels, self.n_terms
+        columns = scipy.sparse.csr_array((self.values, self.indices, self.indptr), shape=shape).tocsc()
+        labels = columns.indices.astype(np.int32, copy=False)
+        values = columns.data if scale is None else (columns.data * scale[labels]).astype(np.float32)
+        return SparseRows(columns.indptr.astype(np.int64), labels, values, self.n_labels)
 
 
 def _entries_each(lengths: Array, most_entries: int) -> int | None:

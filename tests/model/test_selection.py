@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
@@ -28,7 +28,7 @@ from pipeline.model.selection_kernels import make_shortlist, shortlist_measures
 from tests import naive_selection as naive
 from tests.naive_scoring import top_labels
 
-Scores = Iterator[tuple[slice, Sequence[np.ndarray]]]
+Scores = Callable[[slice], Sequence[np.ndarray]]
 
 
 def random_labels(n: int, n_labels: int, mean: float = 3.0, seed: int = 0) -> np.ndarray:
@@ -43,12 +43,9 @@ def label_rows(Y: np.ndarray) -> SparseRows:
     return as_rows(Y * 1, "Y", indicator=True)
 
 
-def in_blocks(*dense: np.ndarray, step: int = 7) -> Scores:
-    """The scores of each part, some documents at a time."""
-    n = len(dense[0])
-    for start in range(0, n, step):
-        rows = slice(start, min(start + step, n))
-        yield rows, [part[rows] for part in dense]
+def by_rows(*dense: np.ndarray) -> Scores:
+    """The scores of each part, of some documents."""
+    return lambda rows: [part[rows] for part in dense]
 
 
 def per_document(lists: Shortlists) -> list[slice]:
@@ -77,15 +74,14 @@ def assert_same_measures(found: dict[str, float], expected: dict[str, float]) ->
 # -- shortlists of all labels -------------------------------------------------------------------------------
 
 
-def never() -> Scores:
+def never(rows: slice) -> Sequence[np.ndarray]:
     raise AssertionError("no scores are needed for this")
-    yield
 
 
 @pytest.mark.parametrize(("n", "n_labels"), [(0, 4), (1, 1), (5, 1), (9, 3), (30, 5), (40, 256)])
 def test_shortlists__all_labels_when_they_are_few(n: int, n_labels: int) -> None:
     Y = random_labels(n, n_labels)
-    lists = Shortlists.of(label_rows(Y), never(), seed=0)
+    lists = Shortlists.of(label_rows(Y), never, seed=0)
     np.testing.assert_array_equal(lists.indptr, n_labels * np.arange(n + 1))
     np.testing.assert_array_equal(lists.labels.reshape(n, n_labels), np.tile(np.arange(n_labels), (n, 1)))
     np.testing.assert_array_equal(lists.hits.reshape(n, n_labels), Y)
@@ -100,7 +96,7 @@ def test_measures__are_exact_with_all_labels(n: int, n_labels: int, decimals: in
     Y = random_labels(n, n_labels)
     rng = np.random.default_rng(n)
     dense = (rng.standard_normal((n, n_labels)) + Y).round(decimals).astype(np.float32)
-    lists = Shortlists.of(label_rows(Y), never(), seed=0)
+    lists = Shortlists.of(label_rows(Y), never, seed=0)
     found = lists.measures(at_pairs(lists, dense))
     expected = exact_measures(dense, Y)
     if n_labels == 1:  # a pair of labels is needed
@@ -119,7 +115,7 @@ def test_shortlists__own_labels_best_ones_and_some_drawn(n_labels: int, n_parts:
     Y = random_labels(n, n_labels, 4)
     rng = np.random.default_rng(1)
     parts = [rng.standard_normal((n, n_labels)).astype(np.float32) for _ in range(n_parts)]
-    lists = Shortlists.of(label_rows(Y), in_blocks(*parts), seed=3)
+    lists = Shortlists.of(label_rows(Y), by_rows(*parts), seed=3)
     n_drawn, all_drawn = [], []
     for d, pairs in enumerate(per_document(lists)):
         labels, weights = lists.labels[pairs], lists.weights[pairs]
@@ -141,15 +137,16 @@ def test_shortlists__own_labels_best_ones_and_some_drawn(n_labels: int, n_parts:
     np.testing.assert_allclose(thirds, 1 / 3, atol=0.05)
 
 
-def test_shortlists__do_not_depend_on_how_scores_come() -> None:
+def test_shortlists__do_not_depend_on_how_scores_come(monkeypatch: pytest.MonkeyPatch) -> None:
     Y = random_labels(20, 300)
     part = np.random.default_rng(1).standard_normal((20, 300)).astype(np.float32)
-    whole = Shortlists.of(label_rows(Y), in_blocks(part, step=100), seed=3)
-    for step in (1, 7, 20):
-        lists = Shortlists.of(label_rows(Y), in_blocks(part, step=step), seed=3)
+    whole = Shortlists.of(label_rows(Y), by_rows(part), seed=3)
+    for step in (1, 3, 20):
+        monkeypatch.setattr(selection, "_SCORE_BYTES", step * 4 * 300)
+        lists = Shortlists.of(label_rows(Y), by_rows(part), seed=3)
         np.testing.assert_array_equal(lists.labels, whole.labels)
         np.testing.assert_array_equal(lists.weights, whole.weights)
-    other = Shortlists.of(label_rows(Y), in_blocks(part), seed=4)
+    other = Shortlists.of(label_rows(Y), by_rows(part), seed=4)
     assert set(zip(other.documents, other.labels, strict=True)) != set(
         zip(whole.documents, whole.labels, strict=True)
     )
@@ -163,7 +160,7 @@ def test_measures__estimate_the_exact_ones(signal: float) -> None:
     dense = (rng.standard_normal(Y.shape) + signal * Y).astype(np.float32)
     other = rng.standard_normal(Y.shape).astype(np.float32)
     expected = exact_measures(dense, Y)
-    lists = Shortlists.of(label_rows(Y), in_blocks(dense, other, step=40), seed=0)
+    lists = Shortlists.of(label_rows(Y), by_rows(dense, other), seed=0)
     assert len(lists.labels) < 0.15 * Y.size
     found = lists.measures(at_pairs(lists, dense))
     assert found.pop("auc") == pytest.approx(expected.pop("auc"), abs=0.01)
@@ -356,7 +353,7 @@ def test_choose_blend__no_single_change_is_better(start: Choice, seed: int, topi
 
 
 def planted_lists(n: int = 150, n_labels: int = 30) -> Shortlists:
-    return Shortlists.of(label_rows(random_labels(n, n_labels, 5)), never(), seed=0)
+    return Shortlists.of(label_rows(random_labels(n, n_labels, 5)), never, seed=0)
 
 
 def topped(lists: Shortlists, scores: np.ndarray, k: int = 5) -> Shortlists:
