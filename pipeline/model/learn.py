@@ -84,7 +84,7 @@ def learn(corpus: Corpus, settings: Settings, runner: Runner) -> Learned:
     stats: dict[str, Any] = {}
     clock = _Clock(stats)
     view = settings.view
-    head = HeadLearning(settings.head, corpus, view, settings.seed, stats)
+    head = HeadLearning(settings.head, corpus, view, settings.seed, runner.n_threads, stats)
     whitening, pair_sums = _whiten(corpus, settings, runner, clock, head)
     statistics = Statistics.of(pair_sums)
 

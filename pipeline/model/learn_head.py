@@ -24,7 +24,6 @@ from pipeline.model.selection import (
     Parts,
     Shortlists,
     choose_blend,
-    for_some_rows,
     objective,
 )
 from pipeline.passes import cross_kernels
@@ -69,6 +68,7 @@ class HeadLearning:
     corpus: Corpus
     view: WordView
     seed: int
+    n_threads: int | None
     stats: dict[str, Any]
     weighting: Weighting = field(init=False)
     sizes: HeadSizes = field(init=False)
@@ -237,7 +237,7 @@ class HeadLearning:
         X, Y = self.held_out.X, self.held_out.Y
         P = topics.posterior(X)
         if not self._has_ridge:
-            lists = Shortlists.of(Y, _dense([(P, topics.Q)]), self.seed)
+            lists = Shortlists.of(Y, _dense([(P, topics.Q)]), self.seed, self.n_threads)
             choice, _ = self._choose_topics(topics, lists)
             return choice, None
         work, moments = self._works["features"], self._sums["features"]
@@ -250,8 +250,8 @@ class HeadLearning:
             products.append((P, topics.Q))
         memory = cross.by_word()
         lengths = cross.lengths()
-        damped = replace(memory, values=memory.values_as(np.float32) / (1 + lengths[memory.indices]))
-        lists = Shortlists.of(Y, _dense(products, weighted, damped), self.seed)
+        damped = cross.by_word(_damped(lengths, Choice()))
+        lists = Shortlists.of(Y, _dense(products, weighted, damped), self.seed, self.n_threads)
         choice, shares = Choice(smoothing=topics.smoothing), None
         if self._has_refined:
             choice, shares = self._choose_topics(topics, lists)
@@ -295,7 +295,9 @@ class HeadLearning:
 
 
 def _half(matrix: Array) -> Array:
-    """float32 that half precision holds exactly: models are saved in that."""
+    """float32 that half precision holds exactly, as models are saved in; what is too large stays as it is."""
+    if abs(matrix).max(initial=0) > np.finfo(np.float16).max:
+        return matrix
     return matrix.astype(np.float16).astype(np.float32)
 
 
@@ -320,7 +322,7 @@ def _memory_at(lists: Shortlists, X: SparseRows, C: SparseRows) -> Array:
         scores = _memory_scores(X.slice(rows.start, rows.stop), C)
         return np.asarray(scores[documents, lists.labels[indptr[0] : indptr[-1]]])
 
-    return np.concatenate(for_some_rows(some, X.n_rows, C.n_columns))
+    return np.concatenate(lists.for_some_rows(some, C.n_columns))
 
 
 def _dense(

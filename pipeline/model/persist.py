@@ -2,7 +2,7 @@
 
 =====================  ================================================================================
 `word_topics`          float32 (D, K), and likewise the other arrays of `_KEPT` and of the head
-`basis`, `weights`     the head's largest, float16: it was learned with exactly these values
+`basis`, `weights`     the head's largest and `memory_values`: float16, which holds them exactly, or float32
 `names/labels/...`     label names, as in a corpus; and `names/terms/...`
 attribute `threepass`  format `threepass-model`, version 1, the estimator's parameters, its statistics,
                        stage times, single numbers, and the CRC-32C of every array; written last
@@ -98,16 +98,16 @@ def _head_arrays(head: Head) -> dict[str, Array]:
     if head.ridge is not None and head.weighting is not None:
         arrays |= {
             "idf": head.weighting.idf,
-            "basis": head.ridge.B.astype(np.float16),
+            "basis": _smallest(head.ridge.B),
             "waves": head.ridge.waves,
             "phases": head.ridge.phases,
-            "weights": head.ridge.A.astype(np.float16),
+            "weights": _smallest(head.ridge.A),
         }
     if head.memory is not None:
         arrays |= {
             "memory_indptr": head.memory.indptr,
             "memory_labels": head.memory.indices,
-            "memory_values": head.memory.values_as(np.float16),
+            "memory_values": _smallest(head.memory.values_as(np.float32)),
         }
     if head.calibration is not None:
         arrays |= {
@@ -147,7 +147,7 @@ def _head(stored: _Stored, numbers: dict[str, Any]) -> Head:
         memory = SparseRows(
             stored.read("memory_indptr", np.int64),
             stored.read("memory_labels", np.int32),
-            stored.read("memory_values", np.float16).astype(np.float32),
+            stored.read_floats("memory_values"),
             len(topics.Q),
         )
     return Head(
@@ -155,10 +155,10 @@ def _head(stored: _Stored, numbers: dict[str, Any]) -> Head:
         topics,
         Weighting(stored.read("idf", np.float32), numbers["weighting"]),
         Ridge(
-            stored.read("basis", np.float16).astype(np.float32),
+            stored.read_floats("basis"),
             stored.read("waves", np.float32),
             stored.read("phases", np.float32),
-            stored.read("weights", np.float16).astype(np.float32),
+            stored.read_floats("weights"),
         ),
         memory,
         float(numbers["topics_weight"]),
@@ -211,11 +211,24 @@ class _Stored:
         self._root = root
         self._checksums = checksums
 
-    def read(self, name: str, dtype: Any) -> Any:
+    def read(self, name: str, *dtypes: Any) -> Any:
+        """An array, which must be of one of these types."""
         array = fmt.read_array(self._root, name)
-        if array.dtype != dtype or fmt.crc32c(array) != self._checksums[name]:
-            raise ValueError(f"'{name}' is not the array of type {np.dtype(dtype)} that was saved")
+        if array.dtype not in dtypes or fmt.crc32c(array) != self._checksums[name]:
+            wanted = " or ".join(str(np.dtype(dtype)) for dtype in dtypes)
+            raise ValueError(f"'{name}' is not the array of type {wanted} that was saved")
         return array
+
+    def read_floats(self, name: str) -> Any:
+        """float32, whether it was saved in half or in single precision."""
+        return self.read(name, np.float16, np.float32).astype(np.float32, copy=False)
+
+
+def _smallest(array: Array) -> Array:
+    """In half precision, where nothing is lost by it."""
+    with np.errstate(over="ignore"):
+        half = array.astype(np.float16)
+    return half if np.array_equal(half, array) else array
 
 
 def _plain(value: Any) -> Any:

@@ -30,14 +30,6 @@ _ALL_LABELS = 256
 """Up to so many labels, all of them are on every shortlist."""
 
 
-def for_some_rows(function: Callable[[slice], Array], n: int, n_labels: int) -> list[Array]:
-    """`function` of some held-out documents at a time, on threads: few enough to score all labels of them."""
-    step = max(1, min(-(-n // 8), _SCORE_BYTES // (4 * max(1, n_labels))))
-    rows = [slice(start, min(start + step, n)) for start in range(0, max(1, n), step)]
-    with threadpoolctl.threadpool_limits(1):  # the task is the unit of parallelism
-        return map_tasks(function, rows, name="choose")
-
-
 @dataclass(frozen=True, slots=True)
 class Choice:
     """What the program decides by itself; these are its defaults where there is nothing to choose by."""
@@ -65,9 +57,16 @@ class Shortlists:
     labels: Array
     hits: Array
     weights: Array
+    n_threads: int | None = None
 
     @classmethod
-    def of(cls, Y: SparseRows, parts: Callable[[slice], Sequence[Array]], seed: int) -> Shortlists:
+    def of(
+        cls,
+        Y: SparseRows,
+        parts: Callable[[slice], Sequence[Array]],
+        seed: int,
+        n_threads: int | None = None,
+    ) -> Shortlists:
         """Make them from the dense scores of each part of a blend, for some documents at a time.
 
         Parameters
@@ -80,7 +79,9 @@ class Shortlists:
         n, L = Y.shape
         if L <= _ALL_LABELS:
             best = np.tile(np.arange(L, dtype=np.int32), (n, 1))
-            return cls(*make_shortlist(best, Y.indptr, Y.indices, np.zeros((n, 0), np.int64), L))
+            none = np.zeros((n, 0), np.int64)
+            indptr, labels, hits, weights = make_shortlist(best, Y.indptr, Y.indices, none, L)
+            return cls(indptr, labels, hits, weights, n_threads)
 
         def best_of(rows: slice) -> Array:
             scores = parts(rows)
@@ -89,9 +90,10 @@ class Shortlists:
                 keep_best(dense, 0, labels, np.full(labels.shape, -np.inf, np.float32))
             return np.concatenate(list(top), axis=1)
 
-        tops = for_some_rows(best_of, n, L)
+        tops = _for_some_rows(best_of, n, L, n_threads)
         drawn = np.random.default_rng(seed).integers(L, size=(n, _DRAWN))
-        return cls(*make_shortlist(np.concatenate(tops), Y.indptr, Y.indices, drawn, L))
+        indptr, labels, hits, weights = make_shortlist(np.concatenate(tops), Y.indptr, Y.indices, drawn, L)
+        return cls(indptr, labels, hits, weights, n_threads)
 
     @property
     def documents(self) -> Array:
@@ -109,12 +111,25 @@ class Shortlists:
             pair_products(indptr, self.labels[pairs], F[rows], A, filters, out)
             return out
 
-        return np.concatenate(for_some_rows(some, len(F), len(A)), axis=1)
+        return np.concatenate(self.for_some_rows(some, len(A)), axis=1)
+
+    def for_some_rows(self, function: Callable[[slice], Array], n_labels: int) -> list[Array]:
+        """`function` of some documents at a time: few enough to score so many labels of each."""
+        return _for_some_rows(function, len(self.indptr) - 1, n_labels, self.n_threads)
 
     def measures(self, scores: Array) -> dict[str, float]:
         """AUC and P@k of scores of the pairs, over the documents with labels."""
         auc, precision = shortlist_measures(self.indptr, self.hits, self.weights, scores)
         return {"auc": auc, **{f"p@{k}": float(p) for k, p in zip((1, 3, 5), precision, strict=True)}}
+
+
+def _for_some_rows(
+    function: Callable[[slice], Array], n: int, n_labels: int, n_threads: int | None
+) -> list[Array]:
+    step = max(1, min(-(-n // 8), _SCORE_BYTES // (4 * max(1, n_labels))))
+    rows = [slice(start, min(start + step, n)) for start in range(0, max(1, n), step)]
+    with threadpoolctl.threadpool_limits(1):  # the task is the unit of parallelism
+        return map_tasks(function, rows, name="choose", n_threads=n_threads)
 
 
 def objective(measures: dict[str, float]) -> float:
