@@ -13,6 +13,8 @@ import dask.array as da
 import numpy as np
 import scipy.sparse
 import sparse
+from sklearn.utils import check_X_y
+from sklearn.utils.validation import validate_data
 
 from pipeline.corpus.rows import SparseRows
 from pipeline.corpus.store import Corpus
@@ -33,6 +35,28 @@ def as_scipy(matrix: Any) -> Any:
     if scipy.sparse.issparse(matrix) or hasattr(matrix, "iloc"):
         return matrix
     return np.asarray(matrix)
+
+
+def is_plain(X: Any) -> bool:
+    """Whether scikit-learn's own validation understands X."""
+    return X is not None and not isinstance(X, Corpus | da.Array | sparse.SparseArray | str | Path)
+
+
+def validated(estimator: Any, X: Any, Y: Any = None) -> tuple[Any, Any]:
+    """What scikit-learn checks of any estimator's input; with Y, when fitting."""
+    try:
+        if Y is None:
+            return validate_data(estimator, X, accept_sparse="csr", reset=False), None
+        X, Y = check_X_y(X, Y, accept_sparse="csr", multi_output=True, estimator=estimator)
+    except ValueError as error:
+        raise InputError(str(error)) from error
+    Y = Y.reshape(-1, 1) if Y.ndim == 1 else Y
+    if Y.dtype.kind not in "buif":
+        raise InputError(
+            f"Unknown label type: a column for each label is wanted. Found values of type {Y.dtype}. "
+            "Use sklearn.preprocessing.MultiLabelBinarizer."
+        )
+    return X, Y
 
 
 @contextmanager

@@ -7,13 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
-import dask.array as da
 import numpy as np
 import scipy.sparse
-import sparse
 from dask.utils import parse_bytes
 from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.utils import Tags, check_X_y
+from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from pipeline.corpus.rows import Array, SparseRows
@@ -25,7 +23,7 @@ from pipeline.model.evaluation import Evaluation
 from pipeline.model.evidence import Explanation, Topic, explanation, topic_list
 from pipeline.model.guarantee import Guarantee, guarantee
 from pipeline.model.heads import MEANING, Head, Kind, Seen
-from pipeline.model.inputs import Documents, as_scipy, documents, training_corpus
+from pipeline.model.inputs import Documents, as_scipy, documents, is_plain, training_corpus, validated
 from pipeline.model.learn import Learned, Settings, check_enough_documents, learn
 from pipeline.model.learn_head import HeadSettings
 from pipeline.model.parameters import check_parameters
@@ -188,8 +186,8 @@ class MomentLabeler(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """
         check_parameters(self)
         source, Y = X, as_scipy(Y)
-        if _is_plain(X) and _is_plain(Y):
-            X, Y = self._validated(X, Y)
+        if is_plain(X) and is_plain(Y):
+            X, Y = validated(self, X, Y)
         with training_corpus(X, Y, self.n_jobs) as corpus:
             if corpus.n_labels == 0 or corpus.n_terms == 0:
                 raise InputError(
@@ -212,27 +210,11 @@ class MomentLabeler(TransformerMixin, BaseEstimator):  # type: ignore[misc]
                 self._head_settings(corpus),
             )
             learned = learn(corpus, settings, Runner(self.n_jobs, client, progress))
-            if _is_plain(source):  # only now: a fit that is refused leaves the last one as it was
+            if is_plain(source):  # only now: a fit that is refused leaves the last one as it was
                 validate_data(self, source, skip_check_array=True)
             self._keep(learned, corpus)
         check_enough_documents(self.statistics_.n_docs, len(self.topic_weights_))
         return self
-
-    def _validated(self, X: Any, Y: Any = None) -> tuple[Any, Any]:
-        """What scikit-learn checks of any estimator's input; with Y, when fitting."""
-        try:
-            if Y is None:
-                return validate_data(self, X, accept_sparse="csr", reset=False), None
-            X, Y = check_X_y(X, Y, accept_sparse="csr", multi_output=True, estimator=self)
-        except ValueError as error:
-            raise InputError(str(error)) from error
-        Y = Y.reshape(-1, 1) if Y.ndim == 1 else Y
-        if Y.dtype.kind not in "buif":
-            raise InputError(
-                f"Unknown label type: a column for each label is wanted. Found values of type {Y.dtype}. "
-                "Use sklearn.preprocessing.MultiLabelBinarizer."
-            )
-        return X, Y
 
     @property
     def classes_(self) -> Array:
@@ -424,8 +406,8 @@ class MomentLabeler(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self, X: Any, use: Callable[[Seen, SparseRows | None], Any], Y: Any = None, *, head: Head
     ) -> Iterator[Any]:
         """`use(what the head sees, labels)` of some documents at a time, in order, on threads."""
-        if _is_plain(X):
-            X, _ = self._validated(X)
+        if is_plain(X):
+            X, _ = validated(self, X)
         docs: Documents = documents(X, Y, self.n_features_in_)
 
         def block(number: int) -> list[Any]:
@@ -510,8 +492,3 @@ class MomentLabeler(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 def _check_k(k: int) -> None:
     if not (isinstance(k, int | np.integer) and k > 0):
         raise InputError(f"k is a number of labels. Found {k!r}. Pass 1 or more.")
-
-
-def _is_plain(X: Any) -> bool:
-    """Whether scikit-learn's own validation understands X."""
-    return X is not None and not isinstance(X, Corpus | da.Array | sparse.SparseArray | str | Path)

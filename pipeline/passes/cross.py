@@ -50,6 +50,10 @@ class CrossMoment:
     def nnz(self) -> int:
         return len(self.indices)
 
+    def __sizeof__(self) -> int:
+        """Bytes of its arrays: Dask asks for them, to know when to spill."""
+        return int(self.indptr.nbytes + self.indices.nbytes + self.values.nbytes)
+
     def add(self, X: SparseRows, Y: SparseRows) -> None:
         """Add Y'X~ of some documents, X~ being float32."""
         products = np.concatenate([[0], np.cumsum(np.diff(X.indptr) * np.diff(Y.indptr))])

@@ -40,6 +40,10 @@ class Gathered:
 
     blocks: list[Block] = field(default_factory=list)
 
+    def __sizeof__(self) -> int:
+        """Bytes of the documents: Dask asks for them, to know when to spill."""
+        return sum(block.X.nbytes + block.Y.nbytes for block in self.blocks)
+
     def __add__(self, other: Gathered) -> Gathered:
         return Gathered(self.blocks + other.blocks)
 

@@ -5,12 +5,15 @@ from random import Random
 
 import numpy as np
 import pytest
+from dask.sizeof import sizeof
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.corpus.split import in_test
 from pipeline.corpus.store import Block
+from pipeline.passes.cross import CrossMoment
 from pipeline.passes.held_out import HELD_OUT_SEED, Gathered, SetAside, held_out, others
+from pipeline.passes.weighting import Weighting
 from tests import naive_heads as naive
 from tests.passes.conftest import PARTS, Cut, Dense, block_of, chosen, cuts, dense_rows, run, ugly_matrices
 
@@ -123,3 +126,14 @@ def test_gathered__two_sums_do_not_share_their_blocks() -> None:
     one, other = Gathered(), Gathered()
     one.blocks.append(block_of(*numbered(1)))
     assert other.blocks == []
+
+
+def test_sizes__are_what_dask_sees(many_blocks: Dense) -> None:
+    corpus = many_blocks[0]
+    gathered = run(SetAside(0.5), corpus)["documents"]
+    moment = CrossMoment.zero(corpus.n_labels, corpus.n_terms)
+    for block in corpus.blocks():
+        moment.add(Weighting.of_counts(*corpus.stored_term_counts).of(block.X), block.Y)
+    joined = gathered.joined(corpus.n_terms, corpus.n_labels)
+    assert sizeof(gathered) >= joined.X.indices.nbytes + joined.Y.indices.nbytes
+    assert sizeof(moment) >= 8 * moment.nnz
