@@ -159,8 +159,9 @@ def ridge_seconds(train: Corpus, rank: int) -> float:
     runner = Runner()
     cross_pass = Cross(weighting, omega, train.n_labels, 0.0)
     cross = runner.run(cross_pass, train, segments(train, cross_pass.accumulator_bytes))
-    directions = label_directions(cross["cross"], sizes.labels, 0)
-    B = orthonormal(np.concatenate([directions, cross["words"]], axis=1))
+    directions = label_directions(cross["cross"], sizes.labels, 0, sizes.words)
+    directions[:, sizes.labels :] = cross["words"]
+    B = orthonormal(directions, overwrite=True)
     feature_pass = Features(
         weighting, B, *random_waves(B.shape[1], sizes.waves, 0), train.n_labels, held_out_share=0.0
     )

@@ -10,12 +10,15 @@ from pipeline.passes.cross import CrossMoment
 
 _PER_LABEL = 8
 """Directions that each label takes part in, when there are fewer directions than labels."""
+_ROWS = 8192
 _DEPENDENT = 1e-7
 """Share of the largest squared length below which a direction is a sum of the others, up to rounding."""
 
 
-def label_directions(cross: CrossMoment, count: int, seed: int) -> Array:
-    """(D, count) float32: X~'(Y~ G), Y~ having the columns of Y scaled, from the cross moment X~'Y.
+def label_directions(cross: CrossMoment, count: int, seed: int, room: int = 0) -> Array:
+    """(D, count + room) float32: X~'(Y~ G), Y~ being Y with scaled columns, from the cross moment X~'Y.
+
+    The last `room` columns are left at zero, for other directions to be put there.
 
     Labels are scaled to |c_l|^1/2: neither the frequent nor the rare ones may fill all directions. With as
     many directions as labels, G is the identity; else every label is added to a few columns with random
@@ -26,7 +29,7 @@ def label_directions(cross: CrossMoment, count: int, seed: int) -> Array:
     L = cross.n_labels
     lengths = cross.lengths()
     weights = np.where(lengths > 0, np.where(lengths > 0, lengths, 1) ** -0.5, 0).astype(np.float32)
-    out = np.zeros((cross.n_terms, count), np.float32)
+    out = np.zeros((cross.n_terms, count + room), np.float32)
     if count >= L:
         columns, signs = np.arange(L)[:, None], np.ones((L, 1), np.float32)
     else:
@@ -38,19 +41,32 @@ def label_directions(cross: CrossMoment, count: int, seed: int) -> Array:
     return out
 
 
-def orthonormal(directions: Array) -> Array:
+def orthonormal(directions: Array, overwrite: bool = False) -> Array:
     """(D, p) float32: an orthonormal basis of the columns' span; p is less where columns depend on others.
 
-    By the eigenvectors of M'M, after the columns were made equally long: M V diag(1 / sqrt(values)).
+    By the eigenvectors of M'M, after the columns were made equally long: M V diag(1 / sqrt(values)). Columns
+    that hardly differ from others are orthonormal only up to rounding.
 
+    Parameters
+    ----------
+    overwrite
+        Make the basis in the place of the directions: another D x p would be large.
+
+    Notes
+    -----
     Cost: 4 D p² flops.
     """
-    lengths = np.sqrt(np.einsum("dp,dp->p", directions, directions, dtype=np.float64))
-    directions = directions[:, lengths > 0] / lengths[lengths > 0].astype(np.float32)
-    values, vectors = np.linalg.eigh((directions.T @ directions).astype(np.float64))
+    M = directions if overwrite else directions.copy()
+    lengths = np.sqrt(np.einsum("dp,dp->p", M, M, dtype=np.float64))
+    M /= np.where(lengths > 0, lengths, 1).astype(np.float32)
+    values, vectors = np.linalg.eigh((M.T @ M).astype(np.float64))
     independent = values > _DEPENDENT * max(1, len(values)) * values.max(initial=0)
-    vectors = vectors[:, independent] / np.sqrt(values[independent])
-    return np.ascontiguousarray(directions @ vectors.astype(np.float32))
+    V = (vectors[:, independent] / np.sqrt(values[independent])).astype(np.float32)  # (p, q)
+    q = V.shape[1]
+    for start in range(0, len(M), _ROWS):
+        rows = slice(start, start + _ROWS)
+        M[rows, :q] = M[rows] @ V
+    return M if q == M.shape[1] else np.ascontiguousarray(M[:, :q])
 
 
 def random_waves(width: int, count: int, seed: int) -> tuple[Array, Array]:

@@ -43,6 +43,7 @@ _HELD_OUT_SCORES = 100_000_000
 _FEWEST_HELD_OUT = 50
 _E_STEP_SMOOTHING = 0.1
 _LABEL_SMOOTHING = 0.01
+_ROWS = 65_536
 
 log = logging.getLogger(__name__)
 
@@ -137,9 +138,10 @@ class HeadLearning:
         if not self._has_ridge:
             return self._remember([])
         cross = self._sums["cross"]
-        directions = label_directions(cross["cross"], self.sizes.labels, self.seed)
+        directions = label_directions(cross["cross"], self.sizes.labels, self.seed, self.sizes.words)
+        directions[:, self.sizes.labels :] = cross.pop("words")
         # half precision is what is saved: features are made with exactly that
-        B = _half(orthonormal(np.concatenate([directions, cross.pop("words")], axis=1)))
+        B = _half(orthonormal(directions, overwrite=True))
         # the words' own directions are done with: what is held out adds to the cross moment alone
         self._works["cross"] = replace(self._works["cross"], omega=np.zeros((len(B), 0), np.float32))
         waves, phases = random_waves(B.shape[1], self.sizes.waves if B.shape[1] else 0, self.seed)
@@ -295,10 +297,13 @@ class HeadLearning:
 
 
 def _half(matrix: Array) -> Array:
-    """float32 that half precision holds exactly, as models are saved in; what is too large stays as it is."""
-    if abs(matrix).max(initial=0) > np.finfo(np.float16).max:
-        return matrix
-    return matrix.astype(np.float16).astype(np.float32)
+    """Round to what half precision holds, in which models are saved; what is too large for it stays."""
+    largest = max(matrix.max(initial=0), -matrix.min(initial=0))
+    if largest <= np.finfo(np.float16).max:
+        for start in range(0, len(matrix), _ROWS):  # in place: a copy would be large
+            rows = slice(start, start + _ROWS)
+            matrix[rows] = matrix[rows].astype(np.float16)
+    return matrix
 
 
 def _damped(lengths: Array, choice: Choice) -> Array:

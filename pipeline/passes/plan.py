@@ -45,10 +45,10 @@ def head_sizes(
 ) -> HeadSizes:
     """As many features as wanted, or as pay; fewer where memory does not suffice.
 
-    A direction takes 12 D bytes while the basis is made (the columns, a scaled copy and the result) and 40 L
-    for the accumulators of running tasks and for what is solved; F'F itself 40 p² in the same way.
+    A direction takes 8 D bytes (in the basis, and once more when its words are put in the source's order) and
+    40 L for the accumulators of running tasks and for what is solved; F'F itself 40 p² in the same way.
     """
-    each, square = 12 * n_terms + 40 * n_labels, 40
+    each, square = 8 * n_terms + 40 * n_labels, 40
     affordable = int((-each + (each**2 + 4 * square * memory_bytes) ** 0.5) / (2 * square))
     directions = min(n_labels, n_terms) + min(_HEAD_WORDS, n_terms - min(n_labels, n_terms))
     limits = (

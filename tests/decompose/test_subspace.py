@@ -206,3 +206,23 @@ def test_random_waves__approximate_the_gaussian_kernel(seed: int) -> None:
     assert squares.max() == pytest.approx(4)
     kernel = F[:, 4:-1] @ F[:, 4:-1].T
     np.testing.assert_allclose(kernel, np.exp(-squares / 2), atol=4.5 / np.sqrt(m))
+
+
+def test_label_directions__room_for_others_stays_empty() -> None:
+    M = random_moment(9, 40)
+    for count in (9, 4):
+        directions = label_directions(moment_of(M), count, seed=1, room=3)
+        np.testing.assert_array_equal(directions[:, :count], label_directions(moment_of(M), count, seed=1))
+        np.testing.assert_array_equal(directions[:, count:], np.zeros((40, 3)))
+
+
+@pytest.mark.parametrize("rows", [1, 7, 1000])
+def test_orthonormal__in_place(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    M = np.random.default_rng(0).standard_normal((30, 6)).astype(np.float32)
+    before, expected = M.copy(), orthonormal(M)
+    np.testing.assert_array_equal(M, before)
+    monkeypatch.setattr(subspace, "_ROWS", rows)
+    assert orthonormal(M, overwrite=True) is M
+    np.testing.assert_allclose(M, expected, atol=1e-6)
+    M[:, 3] = M[:, 1]
+    assert orthonormal(M, overwrite=True).shape == (30, 5)
