@@ -176,10 +176,10 @@ class Corpus:
         """Every block in turn, empty ones included."""
         return (self.block(number) for number in range(self.n_blocks))
 
-    def block(self, number: int) -> Block:
-        """Read one block from disk."""
-        X, Y = self.block_side("X", number), self.block_side("Y", number)
-        return Block(number, int(self._bounds[number]), X, Y)
+    def block(self, number: int, X: SparseRows | None = None) -> Block:
+        """Read one block from disk; its labels alone, when its words `X` were read before."""
+        X = self.block_side("X", number) if X is None else X
+        return Block(number, int(self._bounds[number]), X, self.block_side("Y", number))
 
     def block_side(self, side: fmt.Side, number: int) -> SparseRows:
         """Read the words or the labels of one block from disk."""

@@ -31,7 +31,7 @@ from pipeline.passes import kernels
 from pipeline.passes.labels import Labels
 from pipeline.passes.pairs import Pairs, Statistics, exact_m2, sketched_m2
 from pipeline.passes.plan import segments
-from pipeline.passes.run import Pass, Runner, Sums
+from pipeline.passes.run import HeldWords, Pass, Runner, Sums
 from pipeline.passes.triples import EVEN, ODD, Triples, WhitenedMoments
 from pipeline.passes.words import WordView
 from pipeline.tasks import map_tasks
@@ -42,6 +42,8 @@ OVERSAMPLING = 100
 SAMPLE_SHARE = 0.07
 SAMPLE_DOCS = 20_000
 SAMPLE_BYTES = 500_000_000
+HELD_BYTES = 256_000_000
+"""Words of sampled blocks that stay in memory until pass 1 has seen them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +78,10 @@ class Learned:
 
 
 def learn(corpus: Corpus, settings: Settings, runner: Runner) -> Learned:
-    """Read the corpus three times (and a sample of it once more, when M2 is too large to hold).
+    """Read the corpus three times.
+
+    When M2 is too large to hold, a sample is read before; pass 1 takes it from memory, but on a cluster, or
+    where it is large, reads it once more.
 
     Cost: pass 1 sum nnz(x)² or 2 nnz p, pass 2 nnz K + N K³/3, pass 3 (nnz(X) + nnz(Y)) K multiply-adds;
     memory grows with the documents only up to 32 segments, by the depth of the merge tree.
@@ -139,10 +144,10 @@ def learn(corpus: Corpus, settings: Settings, runner: Runner) -> Learned:
     return Learned(fitted, label_sums["label_counts"], whitening, tensor, statistics, bars, n_reads, stats)
 
 
-def _read(corpus: Corpus, runner: Runner, *works: Pass) -> list[Sums]:
+def _read(corpus: Corpus, runner: Runner, *works: Pass, held: HeldWords | None = None) -> list[Sums]:
     """Read the corpus once, for a pass of the paper and for what the head needs beside it."""
     cut = segments(corpus, sum(work.accumulator_bytes for work in works))
-    return runner.run_together(works, corpus, cut)
+    return runner.run_together(works, corpus, cut, held)
 
 
 def _float32(matrix: Array) -> Array:
@@ -173,12 +178,15 @@ def _whiten(
         _check_enough(sums)
         whitening = exact_whitening(exact_m2(sums, view), K, settings.seed)
     else:
-        sample, clock.stats["sample_share"] = _sample(corpus)
+        sample, held = _sample(corpus, keep=runner.client is None)
+        clock.stats["sample_share"] = (len(sample) - len(held)) / corpus.n_blocks
         width = K + OVERSAMPLING
         sketch = warm_start(_sample_product(sample, view, runner.n_threads), D, width, settings.seed)
         del sample
         clock.mark("warm start")
-        sums, *beside = _read(corpus, runner, Pairs(view, D, sketch), *head.beside_pairs())
+        works = [Pairs(view, D, sketch), *head.beside_pairs()]
+        sums, *beside = _read(corpus, runner, *works, held=held)
+        del held
         clock.mark("pairs")
         _check_enough(sums)
         whitening = sketched_whitening(
@@ -204,8 +212,11 @@ def _check_enough(sums: Sums) -> None:
         )
 
 
-def _sample(corpus: Corpus) -> tuple[list[SparseRows], float]:
-    """Some documents of a few blocks, in memory; and the share of all blocks that was read for them."""
+def _sample(corpus: Corpus, keep: bool) -> tuple[list[SparseRows], HeldWords]:
+    """Some documents of a few blocks, in memory; and these blocks' words, as far as they may be kept.
+
+    What is kept for pass 1 is not read again there, so that the sample costs no read.
+    """
     decoded = [8 * block.x_nnz + 16 * block.n_docs for block in corpus.info.blocks]
     affordable = max(1, int(SAMPLE_BYTES / max(1, max(decoded))))
     count = min(max(1, round(SAMPLE_SHARE * corpus.n_blocks)), affordable)
@@ -218,7 +229,13 @@ def _sample(corpus: Corpus) -> tuple[list[SparseRows], float]:
     wanted = max(SAMPLE_DOCS, SAMPLE_SHARE * corpus.n_docs)
     step = max(1, int(sum(block.n_rows for block in blocks) / wanted))
     thinned = [block.take(np.arange(0, block.n_rows, step)) for block in blocks] if step > 1 else blocks
-    return thinned, len(blocks) / corpus.n_blocks
+    sizes = np.cumsum([block.nbytes for block in blocks])
+    held = {
+        number: block
+        for number, block, size in zip(chosen.tolist(), blocks, sizes.tolist(), strict=True)
+        if keep and size <= HELD_BYTES
+    }
+    return thinned, held
 
 
 def _sample_product(sample: list[SparseRows], view: WordView, n_threads: int | None) -> Any:

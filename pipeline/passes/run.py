@@ -15,6 +15,7 @@ from typing import Any, Protocol
 import numpy as np
 import threadpoolctl
 
+from pipeline.corpus.rows import SparseRows
 from pipeline.corpus.store import Block, Corpus
 from pipeline.passes.plan import Segment
 from pipeline.tasks import tree_reduce
@@ -24,6 +25,8 @@ Sums = dict[str, Any]
 
 Entries are arrays, or objects that know how to add themselves up, or sums again.
 """
+HeldWords = dict[int, SparseRows]
+"""Words of blocks, by their number."""
 Progress = Callable[[str, float, float], None]
 
 
@@ -75,13 +78,21 @@ class Runner:
     client: Any = None
     progress: Progress | None = None
 
-    def run_together(self, parts: Sequence[Pass], corpus: Corpus, segments: list[Segment]) -> list[Sums]:
+    def run_together(
+        self, parts: Sequence[Pass], corpus: Corpus, segments: list[Segment], held: HeldWords | None = None
+    ) -> list[Sums]:
         """Read every block of the corpus once, for all of the passes; and return the merged sums of each."""
-        sums = self.run(Together(tuple(parts)), corpus, segments)
+        sums = self.run(Together(tuple(parts)), corpus, segments, held)
         return [sums[str(i)] for i in range(len(parts))]
 
-    def run(self, work: Pass, corpus: Corpus, segments: list[Segment]) -> Sums:
-        """Read every block of the corpus once and return the merged sums."""
+    def run(self, work: Pass, corpus: Corpus, segments: list[Segment], held: HeldWords | None = None) -> Sums:
+        """Read every block of the corpus once and return the merged sums.
+
+        Parameters
+        ----------
+        held
+            Words of some blocks that are in memory already: local threads need not read them again.
+        """
         done = 0
 
         def advance(segment: Segment) -> None:
@@ -93,7 +104,7 @@ class Runner:
         if self.client is None:
             # One BLAS thread in each task: the task is the unit of parallelism, and the sums stay the same.
             with threadpoolctl.threadpool_limits(1):
-                stream = _Stream(work, corpus)
+                stream = _Stream(work, corpus, held or {})
                 return tree_reduce(
                     stream, merge_into, segments, name=work.name, n_threads=self.n_threads, on_done=advance
                 )
@@ -108,11 +119,12 @@ class _Stream:
 
     work: Pass
     corpus: Corpus
+    held: HeldWords
 
     def __call__(self, segment: Segment) -> Sums:
         sums = self.work.zero()
         for number in segment.blocks:
-            self.work.add(sums, self.corpus.block(number))
+            self.work.add(sums, self.corpus.block(number, self.held.get(number)))
         return sums
 
 
@@ -125,7 +137,7 @@ class _RemoteStream:
 
     def __call__(self, segment: Segment) -> Sums:
         threadpoolctl.threadpool_limits(1)
-        return _Stream(_with_arrays(self.work), self.corpus)(segment)
+        return _Stream(_with_arrays(self.work), self.corpus, {})(segment)
 
 
 @dataclass(frozen=True, slots=True)

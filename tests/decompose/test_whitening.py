@@ -184,11 +184,12 @@ def test_learn__a_view_that_ends_in_a_sampled_block_is_sampled_well(
     planted: tuple[Corpus, np.ndarray], documents: int
 ) -> None:
     corpus, _ = planted
-    full, _ = _sample(corpus)
+    full, _ = _sample(corpus, keep=True)
     same = [np.array_equal(block.X.indices, full[0].indices) for block in corpus.blocks()]
     first = same.index(True)
     view = corpus.head(int(corpus.block_rows[:first].sum()) + documents)
-    sample, share = _sample(view)
+    sample, _ = _sample(view, keep=True)
+    share = len(sample) / view.n_blocks
     n_sampled = sum(rows.n_rows for rows in sample)
     assert n_sampled >= 0.5 * share * view.n_docs
 
