@@ -266,3 +266,22 @@ def test_read__a_damaged_block_is_named(small: Small, tmp_path: Path, damage: st
 
 def test_naive__rank() -> None:
     assert naive.rank_terms(np.array([[1, 0, 2, 0], [1, 0, 2, 3]])) == [0, 2, 3, 1]
+
+
+def test_stored_term_counts__are_of_all_documents_in_view_or_not(
+    small: tuple[Corpus, np.ndarray, np.ndarray],
+) -> None:
+    corpus, X, _ = small
+    for view in (corpus, corpus.head(7), corpus.split(test=0.5)[1]):
+        counts, n_docs = view.stored_term_counts
+        assert counts.tolist() == np.count_nonzero(X, axis=0).tolist()
+        assert n_docs == len(X)
+
+
+def test_block__takes_words_that_were_read_before(small: tuple[Corpus, np.ndarray, np.ndarray]) -> None:
+    view = small[0].head(30)
+    words = view.block_side("X", 1)
+    block = view.block(1, words)
+    assert block.X is words
+    np.testing.assert_array_equal(block.Y.to_scipy().toarray(), view.block(1).Y.to_scipy().toarray())
+    assert block.first_row == view.block(1).first_row
