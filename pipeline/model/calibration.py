@@ -10,7 +10,7 @@ from sklearn.isotonic import isotonic_regression
 from pipeline.corpus.rows import Array
 from pipeline.model.scoring_kernels import interpolate
 
-_MOST_KNOTS = 40
+_MOST_KNOTS = 100
 _HITS_PER_KNOT = 12
 
 
