@@ -281,7 +281,7 @@ def test_weights__only_their_ratios_count_but_for_half_a_pair() -> None:
     scores, hits = simulated(3000, mean=-1)
     weights = np.random.default_rng(1).uniform(1, 9, 3000)
     one, other = (fitted(scores, hits, times * weights).apply(scores) for times in (1, 1000))
-    np.testing.assert_allclose(one, other, atol=0.02)
+    np.testing.assert_allclose(one, other, atol=0.5 / 12.5)  # a bin has 12 hits at least
 
 
 def test_weights__nothing_is_changed() -> None:
