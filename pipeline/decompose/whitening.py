@@ -65,9 +65,9 @@ def warm_start(
     random one, the 50th to 100th eigenvalue come out at a fifth to a half of their size.
     """
     width = min(width, n_terms)
-    sketch = np.random.default_rng(seed).standard_normal((n_terms, width), dtype=np.float32)
+    sketch = _orthonormal(np.random.default_rng(seed).standard_normal((n_terms, width), dtype=np.float32))
     for _ in range(n_iter):
-        sketch = _orthonormal(multiply(_orthonormal(sketch)))
+        sketch = _orthonormal(multiply(sketch))
     return sketch
 
 
@@ -131,8 +131,9 @@ def _orthonormal(matrix: Array) -> Array:
             lower = np.linalg.cholesky(gram)
         except np.linalg.LinAlgError:
             return np.linalg.qr(matrix)[0]
-        matrix = scipy.linalg.solve_triangular(lower, matrix.T, lower=True, overwrite_b=False).T
-        matrix = np.ascontiguousarray(matrix, dtype=np.float32)
+        # the small inverse in double precision, the tall product in single; the second turn mends rounding
+        inverse = scipy.linalg.solve_triangular(lower, np.eye(len(lower)), lower=True)
+        matrix = matrix @ inverse.T.astype(np.float32)
     return matrix
 
 
