@@ -113,8 +113,8 @@ class MomentLabeler(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     n_passes_ : int
         Full reads of the corpus: 3, and `refine_passes`.
     fit_stats_ : dict
-        Seconds of each stage, share of the corpus that was sampled, choices made and by what (`choice`), how
-        good they are on the held-out training documents (`held_out`), and bytes of the model.
+        Seconds of each stage, share of the corpus that a sample read once more, choices made and by what
+        (`choice`), how good they are on the held-out training documents (`held_out`), and bytes of the model.
 
     Examples
     --------

@@ -95,11 +95,6 @@ class Shortlists:
         indptr, labels, hits, weights = make_shortlist(np.concatenate(tops), Y.indptr, Y.indices, drawn, L)
         return cls(indptr, labels, hits, weights, n_threads)
 
-    @property
-    def documents(self) -> Array:
-        """(pairs,): the document of each pair."""
-        return np.repeat(np.arange(len(self.indptr) - 1), np.diff(self.indptr))
-
     def products(self, F: Array, A: Array, filters: Array | None = None) -> Array:
         """(m, pairs) float32: F diag(filter) A' at the pairs, for each of m filters; one that is all ones."""
         filters = np.ones((1, F.shape[1]), np.float32) if filters is None else filters
