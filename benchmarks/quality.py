@@ -31,8 +31,9 @@ from pipeline.decompose.ridge import ridge_weights
 from pipeline.decompose.subspace import label_directions, orthonormal, random_waves
 from pipeline.passes.cross import Cross
 from pipeline.passes.features import Features
-from pipeline.passes.plan import head_sizes, segments
+from pipeline.passes.head_sizes import head_sizes
 from pipeline.passes.run import Runner
+from pipeline.passes.segments import segments
 from pipeline.passes.weighting import Weighting
 
 TABLE_K = (50, 75, 100, 125, 150)

@@ -27,6 +27,8 @@ from pipeline.ingest.spool import BLOCK_BYTES, IngestKeywords
 from pipeline.ingest.synthetic import SHAPES, ingest_shape
 from pipeline.ingest.xmc import ingest_xmc
 from pipeline.model.labeler import MomentLabeler
+from pipeline.passes.machine import available_bytes, measure_rates
+from pipeline.passes.plan import SLOWER_THAN_LIMIT, gigabytes
 from pipeline.predict import predict_to_file
 from pipeline.progress import ProgressDisplay
 
@@ -170,13 +172,16 @@ def fit(
         float, typer.Option(min=0, max=1, help="0 ranks by probability, 1 favours rare labels.")
     ] = 0.0,
     memory_limit: Annotated[
-        str | None, typer.Option(metavar="SIZE", help="What the ridge regression may take, as in 4GB.")
+        str | None, typer.Option(metavar="SIZE", help="What the process may take, as in 4GB.")
     ] = None,
     tensor: Annotated[str, typer.Option(help="orthogonal or power.")] = "orthogonal",
     whitening: Annotated[str, typer.Option(help="auto, exact or sketch.")] = "auto",
     self_pairs: Annotated[str, typer.Option(help="keep (as the paper) or drop.")] = "keep",
     words: Annotated[str, typer.Option(help="binary (as the paper) or counts.")] = "binary",
     seed: Annotated[int, typer.Option(help="Seed of sketch and decomposition.")] = 0,
+    plan: Annotated[
+        bool, typer.Option("--plan", help="Only tell what it would take, memory and time, and read nothing.")
+    ] = False,
     threads: Threads = None,
     overwrite: Overwrite = False,
     quiet: Quiet = False,
@@ -199,6 +204,9 @@ def fit(
     }
     labeler = MomentLabeler(n_components, **choices, n_jobs=threads, random_state=seed)
     source = Corpus.open(corpus)
+    if plan:
+        _tell_plan(labeler, source, json_file)
+        return
     if model.exists() and not overwrite:
         raise StoreError(f"{model} exists already. Choose another name, or pass --overwrite.")
     with ProgressDisplay(quiet) as progress:
@@ -298,6 +306,29 @@ def _head_text(labeler: MomentLabeler) -> str:
         scores = ", ".join(f"{name} {value:.3f}" for name, value in found.items())
         held_out = f"; on {stats['held_out_docs']:,} held-out training documents {scores}"
     return f"head {stats['head']}{features}{held_out}"
+
+
+def _tell_plan(labeler: MomentLabeler, corpus: Corpus, json_file: Path | None) -> None:
+    """What a fit would take, at the speed that this machine has now."""
+    plan = labeler.plan(corpus)
+    rates = measure_rates(corpus.stored_term_counts[0], 128, labeler.n_jobs)
+    seconds = [SLOWER_THAN_LIMIT * rates.seconds(stage.cost) for stage in plan.stages]
+    lines = [f"{'stage':>14} {'memory':>9} {'sums':>16} {'time':>9}"]
+    for stage, least in zip(plan.stages, seconds, strict=True):
+        sums = f"{stage.n_accumulators} x {gigabytes(stage.accumulator)}" if stage.n_accumulators else ""
+        lines.append(f"{stage.name:>14} {gigabytes(stage.total):>9} {sums:>16} {least:>7.1f} s")
+    head = "" if plan.sizes is None else f", {plan.sizes.total:,} features ({plan.sizes.reason})"
+    mapped = ", sums in mapped files" if plan.spill else ""
+    available = available_bytes()
+    free = "" if available is None else f" of {gigabytes(available)} that are free"
+    lines.append(
+        f"peak {gigabytes(plan.peak)}{free}, about {sum(seconds):.0f} s; {plan.at_a_time} tasks at a time, "
+        f"sketch of {labeler.n_components + plan.oversampling} columns{head}{mapped}"
+    )
+    numbers = plan.as_dict()
+    for row, least in zip(numbers["stages"], seconds, strict=True):
+        row["seconds"] = least
+    _tell("\n".join(lines), {**numbers, "seconds": sum(seconds)}, json_file)
 
 
 def _bytes(size: str) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -16,11 +17,18 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 _run_numbers = count()
+_trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # glibc has it; others need it less
 
 
 def n_cpus() -> int:
     """Processors this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def give_back_memory() -> None:
+    """Hand freed memory back to the system, where the C library would keep it for threads that are gone."""
+    if _trim is not None:
+        _trim(0)
 
 
 def map_tasks(
@@ -38,17 +46,19 @@ def compute_all(tasks: Sequence[Delayed], n_threads: int | None = None) -> list[
     return list(dask.compute(*tasks, scheduler="threads", num_workers=n_threads or n_cpus()))
 
 
-def tree_reduce(
+def ordered_reduce(
     function: Callable[[Item], Result],
     merge: Callable[[Result, Result], Result],
     items: Sequence[Item],
     *,
     name: str,
-    n_threads: int | None = None,
+    at_a_time: int | None = None,
     client: Any = None,
     on_done: Callable[[Item], None] | None = None,
 ) -> Result:
-    """Merge `function(item)` of all items in a fixed binary tree, on local threads or on a cluster.
+    """Merge `function(item)` of all items, one after the other in their order, as they are done.
+
+    The result does not depend on how many run at a time, for the order of merging does not.
 
     Parameters
     ----------
@@ -56,6 +66,9 @@ def tree_reduce(
         May add its second argument to its first in place: no result is used twice.
     name
         Task keys start with it, so that a dashboard shows it.
+    at_a_time
+        Items in work or waiting to be merged, so that no more than one result more is ever held. On local
+        threads as many as there are processors when None; on a cluster no limit.
     client
         A `distributed.Client`; local threads when None.
     on_done
@@ -63,15 +76,20 @@ def tree_reduce(
     """
     # Keys differ from run to run: a cluster must not take a result of another corpus for this one's.
     run = f"{name}-{os.getpid()}-{next(_run_numbers)}"
-    level = _calls(function, items, run)
-    of_key = {task.key: item for task, item in zip(level, items, strict=True)}
-    merging = dask.delayed(merge, pure=False)
-    while len(level) > 1:
-        pairs = [level[i : i + 2] for i in range(0, len(level), 2)]
-        level = [pair[0] if len(pair) == 1 else merging(*pair) for pair in pairs]
+    if client is None and at_a_time is None:
+        at_a_time = n_cpus()
+    of_key: dict[Any, Item] = {}
+    totals: list[Delayed] = []  # of the first item, the first two, ...
+    for i, item in enumerate(items):
+        # partial: Dask looks for its own collections inside arguments, and there are none to find
+        call = dask.delayed(partial(_after, function, item), pure=False)
+        wait = [totals[i - at_a_time]] if at_a_time is not None and i >= at_a_time else []
+        task = call(*(dask.delayed(_nothing, pure=False)(total) for total in wait), dask_key_name=(run, i))
+        of_key[task.key] = item
+        totals.append(task if not totals else dask.delayed(merge, pure=False)(totals[-1], task))
     result: Result
     if client is not None:
-        result = client.compute(level[0], optimize_graph=False).result()
+        result = client.compute(totals[-1], optimize_graph=False).result()
         if on_done is not None:
             for item in items:
                 on_done(item)
@@ -82,8 +100,17 @@ def tree_reduce(
             on_done(of_key[key])
 
     with Callback(posttask=posttask):
-        (result,) = compute_all(level, n_threads)
+        (result,) = compute_all(totals[-1:], at_a_time)
     return result
+
+
+def _after(function: Callable[[Item], Result], item: Item, *_: None) -> Result:
+    """`function(item)`, once what it has to wait for is done."""
+    return function(item)
+
+
+def _nothing(_: Any) -> None:
+    """Stands for a result that is waited for but not used."""
 
 
 def _calls(function: Callable[[Item], Any], items: Sequence[Item], name: str) -> list[Delayed]:

@@ -67,17 +67,34 @@ def entries_each(lengths, most_entries):
     return each
 
 
-def pruned(M, most_entries):
-    """M (L, D) without the smallest entries of long rows; no two entries of a row may be equal."""
-    lengths = [np.count_nonzero(row) for row in M]
-    if sum(lengths) <= most_entries:
-        return M.copy()
-    each = entries_each(lengths, most_entries)
+def largest(M, each):
+    """M (L, D) with only the `each` largest entries of each row; no two entries of a row may be equal."""
     out = np.zeros_like(M)
     for label, row in enumerate(M):
         for word in sorted(np.flatnonzero(row), key=lambda word: -row[word])[:each]:
             out[label, word] = row[word]
     return out
+
+
+def pruned(M, most_entries):
+    """M (L, D) without the smallest entries of long rows."""
+    lengths = [np.count_nonzero(row) for row in M]
+    return M.copy() if sum(lengths) <= most_entries else largest(M, entries_each(lengths, most_entries))
+
+
+def pruned_sum(M, x, Y, most_entries):
+    """M and the cross moment of some documents, while more are to come: a quarter more may be kept.
+
+    How many each label may keep is found before anything is added, from how many entries there may be: those
+    that there are, and every word of every document of the label.
+    """
+    total = M + cross_moment(x, Y)
+    lengths = [
+        np.count_nonzero(row) + sum(np.count_nonzero(x[d]) for d in np.flatnonzero(labels))
+        for row, labels in zip(M, Y.T, strict=True)
+    ]
+    room = most_entries * 5 // 4
+    return total if sum(lengths) <= room else largest(total, entries_each(lengths, room))
 
 
 def word_directions(x, omega):

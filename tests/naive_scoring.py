@@ -37,6 +37,18 @@ def label_scores(P, Q):
     return np.array([[sum(p * q for p, q in zip(row, label, strict=True)) for label in Q] for row in P])
 
 
+def head_scores(P, Q, F, A, X, C, topics_weight):
+    """(n, L): F A' + X C + b sqrt(P Q'), from dense matrices in double precision; any of them of width 0."""
+    out = np.zeros((len(F), len(A)))
+    for d in range(len(F)):
+        for label in range(len(A)):
+            ridge = math.fsum(float(f) * float(a) for f, a in zip(F[d], A[label], strict=True))
+            memory = math.fsum(float(x) * float(c) for x, c in zip(X[d], C[:, label], strict=True))
+            share = math.fsum(float(p) * float(q) for p, q in zip(P[d], Q[label], strict=True))
+            out[d, label] = ridge + memory + topics_weight * math.sqrt(share)
+    return out
+
+
 def top_labels(scores, k):
     """(n, k) labels and scores by sorting everything, ties by label id; -1 and NaN where there is none."""
     labels, best = np.full((len(scores), k), -1), np.full((len(scores), k), np.nan)

@@ -128,6 +128,24 @@ def test_fit_predict_evaluate(tmp_path: Path) -> None:
     check_one_line_error(threepass("evaluate", model, model), "not a corpus")
 
 
+def test_fit__plan_tells_and_does_nothing(tmp_path: Path) -> None:
+    corpus, model = tmp_path / "d.zarr", tmp_path / "m.zarr"
+    threepass("synth", "bibtex", corpus, "--scale", "0.2", "-q")
+    run = threepass("fit", corpus, model, "-k", "10", "--plan", "--threads", "2")
+    assert (run.returncode, run.stderr) == (0, "")
+    for stage in ("pairs", "triples", "labels", "head", "peak"):
+        assert re.search(rf"^ *{stage} .*\d\.\d\dGB", run.stdout, re.MULTILINE)
+    assert not model.exists()
+    numbers = json.loads(threepass("fit", corpus, model, "-k", "10", "--plan", "--json", "-").stdout)
+    assert numbers["peak_bytes"] == max(row["bytes"] for row in numbers["stages"])
+    assert numbers["seconds"] == sum(row["seconds"] for row in numbers["stages"]) > 0
+    run = threepass("fit", corpus, model, "--plan", "--memory-limit", "100MB")
+    check_one_line_error(run, "memory_limit=0.10GB", "takes 0.", "Raise memory_limit to 0.")
+    run = threepass("fit", corpus, model, "--memory-limit", "100MB")
+    check_one_line_error(run, "memory_limit=0.10GB")
+    assert not model.exists()
+
+
 def test_fit__heads(tmp_path: Path) -> None:
     corpus = tmp_path / "c.zarr"
     threepass("synth", "delicious", corpus, "--scale", "0.05")

@@ -11,6 +11,8 @@ import numpy.typing as npt
 import scipy.sparse
 import sparse
 
+from pipeline.corpus.kernels import copy_rows
+
 Array = npt.NDArray[Any]
 
 
@@ -54,13 +56,17 @@ class SparseRows:
         return int(self.indptr.nbytes + self.indices.nbytes + values)
 
     def take(self, rows: Array) -> SparseRows:
-        """The given rows, in the given order."""
+        """The rows with the given numbers, in the given order; none of them negative."""
         lengths = np.diff(self.indptr)[rows]
         indptr = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-        # entry j of the result lies at (start of its row in self) + (its place within the row)
-        entries = np.arange(indptr[-1]) + np.repeat(self.indptr[:-1][rows] - indptr[:-1], lengths)
-        values = None if self.values is None else self.values[entries]
-        return SparseRows(indptr, self.indices[entries], values, self.n_columns)
+
+        def taken(entries: Array) -> Array:
+            out = np.empty(indptr[-1], entries.dtype)
+            copy_rows(self.indptr, entries, rows, indptr, out)
+            return out
+
+        values = None if self.values is None else taken(self.values)
+        return SparseRows(indptr, taken(self.indices), values, self.n_columns)
 
     def slice(self, start: int, stop: int) -> SparseRows:
         """Rows `start` to `stop`, sharing memory with these but for the `indptr`."""
@@ -69,6 +75,14 @@ class SparseRows:
         return SparseRows(
             self.indptr[start : stop + 1] - first, self.indices[first:last], values, self.n_columns
         )
+
+    def compact(self) -> tuple[SparseRows, Array]:
+        """The same rows with only the columns that are in use, in their order; and which these are."""
+        used = np.zeros(self.n_columns, bool)
+        used[self.indices] = True
+        places = (np.cumsum(used) - 1).astype(np.int32)
+        columns = np.flatnonzero(used)
+        return SparseRows(self.indptr, places[self.indices], self.values, len(columns)), columns
 
     def values_as(self, dtype: npt.DTypeLike) -> Array:
         """The values, ones spelled out, as `dtype`; no copy when they are of it already."""

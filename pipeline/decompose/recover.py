@@ -3,45 +3,77 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from pipeline.corpus.rows import Array
+from pipeline.decompose.tall import row_slices
+
+
+@dataclass(frozen=True, slots=True)
+class Simplex:
+    """How each of some tall columns becomes a distribution.
+
+    It takes the sign with more mass, for eigenvectors are known up to their sign, loses its negative entries,
+    and adds up to 1. A column of nothing but zeros becomes uniform.
+    """
+
+    signs: Array
+    totals: Array
+    """What is left of each column's mass, by which it is divided."""
+    n_rows: int
+
+    @classmethod
+    def of(cls, parts: Iterable[Array]) -> Simplex:
+        """From all rows, some of them at a time."""
+        positive: Any = 0.0
+        negative: Any = 0.0
+        n_rows = 0
+        for part in parts:
+            positive = positive + np.maximum(part, 0).sum(axis=0, dtype=np.float64)
+            negative = negative + np.maximum(-part, 0).sum(axis=0, dtype=np.float64)
+            n_rows += len(part)
+        return cls(np.where(negative > positive, -1, 1), np.maximum(positive, negative), n_rows)
+
+    def apply(self, part: Array) -> Array:
+        """Some rows of the distributions, from the same rows of the columns."""
+        share = np.maximum(part * self.signs, 0) / np.where(self.totals > 0, self.totals, 1)
+        return np.asarray(np.where(self.totals > 0, share, 1 / max(self.n_rows, 1)), part.dtype)
 
 
 def on_simplex(columns: Array) -> Array:
-    """Make each column a distribution: the sign with more mass, no negative entries, sum 1.
-
-    Eigenvectors are known up to their sign. A column of nothing but zeros becomes uniform.
-    """
-    positive = np.maximum(columns, 0).sum(axis=0, dtype=np.float64)
-    negative = np.maximum(-columns, 0).sum(axis=0, dtype=np.float64)
-    signs = np.where(negative > positive, -1, 1).astype(columns.dtype)
-    clipped = np.maximum(columns * signs, 0)
-    total = clipped.sum(axis=0, dtype=np.float64)
-    uniform = 1 / max(len(columns), 1)
-    return np.asarray(np.where(total > 0, clipped / np.where(total > 0, total, 1), uniform), columns.dtype)
+    """Make each column a distribution, in place."""
+    simplex = Simplex.of(columns[rows] for rows in row_slices(len(columns)))
+    for rows in row_slices(len(columns)):
+        columns[rows] = simplex.apply(columns[rows])
+    return columns
 
 
-def word_topics(unwhitening: Array, eigenvectors: Array) -> Array:
-    """(D, K): O, its columns mu_k = W† u_k made distributions.
+def word_topics(W: Array, coordinates: Array) -> Array:
+    """(D, K) float32: O, its columns mu_k = W† u_k = W Sigma u_k made distributions.
 
     Parameters
     ----------
-    unwhitening
-        (D, K): W† = W(W'W)^-1.
-    eigenvectors
-        (K, K): u_k in column k.
+    W
+        (D, K): the whitening.
+    coordinates
+        (K, K): Sigma u_k in column k.
     """
-    return on_simplex(unwhitening @ eigenvectors.astype(unwhitening.dtype))
+    return on_simplex((W @ coordinates.astype(W.dtype)).astype(np.float32, copy=False))
 
 
 def label_topics(moments: Array) -> Array:
     """(L, K): Q, its columns gamma_k made distributions. Squares need no sign: what is negative is noise."""
-    clipped = np.maximum(moments, 0)
-    total = clipped.sum(axis=0)
-    uniform = 1 / max(len(moments), 1)
-    return np.where(total > 0, clipped / np.where(total > 0, total, 1), uniform)
+    slices = row_slices(len(moments))
+    total = sum(np.maximum(moments[rows], 0).sum(axis=0, dtype=np.float64) for rows in slices)
+    simplex = Simplex(np.ones(1), np.asarray(total), len(moments))
+    Q = np.empty_like(moments)
+    for rows in slices:
+        Q[rows] = simplex.apply(moments[rows])
+    return Q
 
 
 def topic_weights(eigenvalues: Array) -> Array:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from pipeline.corpus.rows import Array
+from pipeline.decompose.tall import gram, times_in_place
 from pipeline.passes import cross_kernels
 from pipeline.passes.cross import CrossMoment
 
 _PER_LABEL = 8
 """Directions that each label takes part in, when there are fewer directions than labels."""
-_ROWS = 8192
 _DEPENDENT = 1e-7
 """Share of the largest squared length below which a direction is a sum of the others, up to rounding."""
 
@@ -41,7 +41,7 @@ def label_directions(cross: CrossMoment, count: int, seed: int, room: int = 0) -
     return out
 
 
-def orthonormal(directions: Array, overwrite: bool = False) -> Array:
+def orthonormal(directions: Array, overwrite: bool = False, n_threads: int | None = None) -> Array:
     """(D, p) float32: an orthonormal basis of the columns' span; p is less where columns depend on others.
 
     By the eigenvectors of M'M, after the columns were made equally long: M V diag(1 / sqrt(values)). Columns
@@ -59,14 +59,10 @@ def orthonormal(directions: Array, overwrite: bool = False) -> Array:
     M = directions if overwrite else directions.copy()
     lengths = np.sqrt(np.einsum("dp,dp->p", M, M, dtype=np.float64))
     M /= np.where(lengths > 0, lengths, 1).astype(np.float32)
-    values, vectors = np.linalg.eigh((M.T @ M).astype(np.float64))
+    values, vectors = np.linalg.eigh(gram(M, M, n_threads))
     independent = values > _DEPENDENT * max(1, len(values)) * values.max(initial=0)
     V = (vectors[:, independent] / np.sqrt(values[independent])).astype(np.float32)  # (p, q)
-    q = V.shape[1]
-    for start in range(0, len(M), _ROWS):
-        rows = slice(start, start + _ROWS)
-        M[rows, :q] = M[rows] @ V
-    return M if q == M.shape[1] else np.ascontiguousarray(M[:, :q])
+    return np.ascontiguousarray(times_in_place(M, V, n_threads))
 
 
 def random_waves(width: int, count: int, seed: int) -> tuple[Array, Array]:

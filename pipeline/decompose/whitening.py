@@ -11,6 +11,7 @@ import scipy.linalg
 import scipy.sparse.linalg
 
 from pipeline.corpus.rows import Array
+from pipeline.decompose.tall import gram, times_in_place
 from pipeline.errors import InputError
 
 RANK_TOLERANCE = 1e-9
@@ -19,20 +20,27 @@ RANK_TOLERANCE = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Whitening:
-    """Eigenpairs of M2: `basis` (D, K) with orthonormal columns, `eigenvalues` (K,) positive, descending."""
+    """W = Omega Sigma^-1/2, from the top eigenpairs of M2: W'M2W is the identity."""
 
-    basis: Array
+    W: Array
+    """(D, K)."""
     eigenvalues: Array
+    """(K,) positive, descending."""
+
+    @classmethod
+    def of_basis(cls, basis: Array, eigenvalues: Array) -> Whitening:
+        """From Omega (D, K), which has orthonormal columns."""
+        return cls(np.asarray(basis / np.sqrt(eigenvalues).astype(basis.dtype)), eigenvalues)
 
     @property
-    def W(self) -> Array:
-        """(D, K): Omega Sigma^-1/2, so that W'M2W is the identity."""
-        return np.asarray(self.basis / np.sqrt(self.eigenvalues).astype(self.basis.dtype))
+    def basis(self) -> Array:
+        """(D, K): Omega, with orthonormal columns."""
+        return np.asarray(self.W * np.sqrt(self.eigenvalues).astype(self.W.dtype))
 
     @property
     def unwhitening(self) -> Array:
-        """(D, K): W(W'W)^-1 = Omega Sigma^1/2, which takes a whitened vector back to words."""
-        return np.asarray(self.basis * np.sqrt(self.eigenvalues).astype(self.basis.dtype))
+        """(D, K): W(W'W)^-1 = W Sigma, which takes a whitened vector back to words."""
+        return np.asarray(self.W * self.eigenvalues.astype(self.W.dtype))
 
 
 def exact_whitening(M2: Array, n_components: int, seed: int = 0) -> Whitening:
@@ -48,11 +56,17 @@ def exact_whitening(M2: Array, n_components: int, seed: int = 0) -> Whitening:
         start = np.random.default_rng(seed).standard_normal(D)
         values, vectors = scipy.sparse.linalg.eigsh(M2, k=K, which="LA", v0=start)
     order = np.argsort(-values)
-    return _positive(vectors[:, order], values[order], n_components)
+    order = order[: _rank(values[order], n_components)]
+    return Whitening.of_basis(vectors[:, order], values[order])
 
 
 def warm_start(
-    multiply: Callable[[Array], Array], n_terms: int, width: int, seed: int, n_iter: int = 4
+    multiply: Callable[[Array], Array],
+    n_terms: int,
+    width: int,
+    seed: int,
+    n_iter: int = 4,
+    n_threads: int | None = None,
 ) -> Array:
     """(D, p) float32, orthonormal: subspace iteration on a sample of the documents.
 
@@ -65,38 +79,47 @@ def warm_start(
     random one, the 50th to 100th eigenvalue come out at a fifth to a half of their size.
     """
     width = min(width, n_terms)
-    sketch = _orthonormal(np.random.default_rng(seed).standard_normal((n_terms, width), dtype=np.float32))
+    sketch = np.random.default_rng(seed).standard_normal((n_terms, width), dtype=np.float32)
     for _ in range(n_iter):
-        sketch = _orthonormal(multiply(sketch))
-    return sketch
+        sketch = _orthonormal(multiply(sketch), 1, n_threads)
+    return _orthonormal(sketch, 1, n_threads)
 
 
 def sketched_whitening(
-    product: Array, sketch: Array, n_components: int, *, semidefinite: bool = True
+    product: Array,
+    sketch: Array,
+    n_components: int,
+    *,
+    semidefinite: bool = True,
+    n_threads: int | None = None,
 ) -> Whitening:
     """The top eigenpairs of M2 from `product` = M2 Omega, Omega (D, p) being orthonormal.
+
+    The product is overwritten: another D x p would be large.
 
     A semidefinite M2 gets Nyström's formula, M2 ~ (M2 Omega)(Omega'M2 Omega)^-1(M2 Omega)', which gains half
     a subspace iteration over plain Rayleigh–Ritz (Halko, Martinsson and Tropp 2011, section 5.5). Without
     self-pairs M2 may be indefinite; a small eigenvalue of the core can then be the difference of large ones,
     and its inverse nonsense. There the images of the best Ritz vectors are taken: one subspace iteration.
     """
-    core = (sketch.T @ product).astype(np.float64)  # (p, p)
+    core = gram(sketch, product, n_threads)  # (p, p)
     values, vectors = np.linalg.eigh((core + core.T) / 2)
     keep = values > max(values[-1], 0) * 1e-7  # the product is in single precision
     if not semidefinite:
         keep &= np.arange(len(values)) >= len(values) - n_components
     if not keep.any():
-        return _positive(sketch[:, :0], np.zeros(0), n_components)
+        _rank(np.zeros(0), n_components)
     # M2 ~ F F', or M2² ~ F F'; the eigenvectors come from the small F'F
     small = vectors[:, keep] / (np.sqrt(values[keep]) if semidefinite else 1)  # (p, r)
-    F = product @ small.astype(product.dtype)  # (D, r)
-    gram = (F.T @ F).astype(np.float64)
-    values, vectors = np.linalg.eigh((gram + gram.T) / 2)
+    F = times_in_place(product, small, n_threads)  # (D, r)
+    values, vectors = np.linalg.eigh(gram(F, F, n_threads))
     order = np.argsort(-values)[:n_components]
     order = order[values[order] > 0]
-    basis = F @ (vectors[:, order] / np.sqrt(values[order])).astype(F.dtype)
-    return _positive(basis, values[order] if semidefinite else np.sqrt(values[order]), n_components)
+    eigenvalues = values[order] if semidefinite else np.sqrt(values[order])
+    rank = _rank(eigenvalues, n_components)
+    order, eigenvalues = order[:rank], eigenvalues[:rank]
+    W = F @ (vectors[:, order] / np.sqrt(values[order] * eigenvalues)).astype(F.dtype)
+    return Whitening(W, eigenvalues)
 
 
 def rotated(whitening: Whitening, M2: Array) -> tuple[Whitening, Array]:
@@ -117,28 +140,30 @@ def rotated(whitening: Whitening, M2: Array) -> tuple[Whitening, Array]:
     root = np.sqrt(whitening.eigenvalues)
     values, vectors = np.linalg.eigh(root[:, None] * (M2 + M2.T) / 2 * root)  # Omega'M2 Omega
     order = np.argsort(-values)
-    exact = _positive(vectors[:, order], values[order], len(root))
-    R = root[:, None] * exact.basis / np.sqrt(exact.eigenvalues)
-    basis = whitening.basis @ exact.basis.astype(whitening.basis.dtype)
-    return Whitening(basis, exact.eigenvalues), R
+    order = order[: _rank(values[order], len(root))]
+    R = root[:, None] * vectors[:, order] / np.sqrt(values[order])
+    return Whitening(whitening.W @ R.astype(whitening.W.dtype), values[order]), R
 
 
-def _orthonormal(matrix: Array) -> Array:
-    """Orthonormal columns that span the same space, by Cholesky twice; by QR when that breaks down."""
-    for _ in range(2):
-        gram = (matrix.T @ matrix).astype(np.float64)
+def _orthonormal(matrix: Array, n_turns: int = 2, n_threads: int | None = None) -> Array:
+    """Orthonormal columns that span the same space, by Cholesky twice; by QR when that breaks down.
+
+    After one turn columns are orthonormal only as far as rounding allows, which is enough between steps of a
+    subspace iteration. The matrix is overwritten.
+    """
+    for _ in range(n_turns):
         try:
-            lower = np.linalg.cholesky(gram)
+            lower = np.linalg.cholesky(gram(matrix, matrix, n_threads))
         except np.linalg.LinAlgError:
             return np.linalg.qr(matrix)[0]
         # the small inverse in double precision, the tall product in single; the second turn mends rounding
         inverse = scipy.linalg.solve_triangular(lower, np.eye(len(lower)), lower=True)
-        matrix = matrix @ inverse.T.astype(np.float32)
+        matrix = times_in_place(matrix, inverse.T, n_threads)
     return matrix
 
 
-def _positive(vectors: Array, values: Array, wanted: int) -> Whitening:
-    """Keep the eigenpairs that are clearly positive; say so when there are fewer than wanted."""
+def _rank(values: Array, wanted: int) -> int:
+    """How many of the descending eigenvalues are clearly positive; warns when they are fewer than wanted."""
     rank = int((values > RANK_TOLERANCE * max(values[0], 0)).sum()) if len(values) else 0
     if rank == 0:
         raise InputError(
@@ -152,4 +177,4 @@ def _positive(vectors: Array, values: Array, wanted: int) -> Whitening:
             f"Use n_components={rank} or fewer, or more documents.",
             stacklevel=4,
         )
-    return Whitening(np.ascontiguousarray(vectors[:, :rank]), np.asarray(values[:rank], np.float64))
+    return rank

@@ -13,7 +13,8 @@ import numpy as np
 import scipy.optimize
 
 from pipeline.corpus.rows import Array
-from pipeline.decompose.recover import on_simplex
+from pipeline.decompose.recover import Simplex
+from pipeline.decompose.tall import row_slices
 from pipeline.decompose.tensor import Method, TensorDecomposition, decompose
 from pipeline.passes.run import Sums
 from pipeline.passes.triples import Triples, WhitenedMoments
@@ -68,11 +69,15 @@ def word_error_bars(O: Array, triples: Triples, sums: Sums, directions: Array) -
 
     For the whole fit M2 v_k = M2 W u_k = W† u_k: this is how it computes mu, too.
     """
-    errors = np.empty(O.shape[1])
-    for k in range(0, len(errors), 8):  # a few columns at a time: another D x K would be large
-        few = slice(k, k + 8)
-        mu = on_simplex(triples.even_m2_times(sums, directions[:, few]))
-        errors[few] = abs(mu - O[:, few]).sum(axis=0, dtype=np.float64)
+
+    def mu(rows: slice) -> Array:  # made twice: another D x K would be large
+        return triples.even_m2_times(sums, directions, rows)
+
+    slices = row_slices(len(O))
+    simplex = Simplex.of(map(mu, slices))
+    errors = np.zeros(O.shape[1])
+    for rows in slices:
+        errors += abs(simplex.apply(mu(rows)) - O[rows]).sum(axis=0, dtype=np.float64)
     return errors
 
 

@@ -9,7 +9,9 @@ from typing import Literal
 import numpy as np
 
 from pipeline.corpus.rows import Array, SparseRows
+from pipeline.decompose.tall import reorder_rows
 from pipeline.model.calibration import Calibration
+from pipeline.model.tiles import Tiles
 from pipeline.passes import cross_kernels
 from pipeline.passes.features import features
 from pipeline.passes.responsibilities import posterior
@@ -48,16 +50,23 @@ class Topics:
 
     @property
     def log_pi(self) -> Array:
-        return np.log(np.maximum(self.pi, 1e-300))
+        return log_prior(self.pi)
 
     def posterior(self, X: SparseRows) -> Array:
         """(n, K) float32: P[topic | document]."""
         return posterior(X, self.log_O, self.log_pi, temperature=self.temperature)
 
 
-def log_word_topics(O: Array, smoothing: float) -> Array:
-    """(D, K) float32: log of O mixed with a uniform distribution."""
-    return np.log((1 - smoothing) * O + smoothing / max(1, len(O))).astype(np.float32)
+def log_prior(pi: Array) -> Array:
+    """(K,) float64: log of the topics' weights, finite."""
+    return np.log(np.maximum(pi, 1e-300))
+
+
+def log_word_topics(O: Array, smoothing: float, n_terms: int | None = None, overwrite: bool = False) -> Array:
+    """(D, K) float32: log of O mixed with a uniform distribution; of `n_terms` words, if O has but some."""
+    mixed = np.multiply(O, np.float32(1 - smoothing), out=O if overwrite else None)
+    mixed += smoothing / max(1, len(O) if n_terms is None else n_terms)
+    return np.log(mixed, out=mixed)
 
 
 @dataclass(frozen=True)
@@ -109,10 +118,20 @@ class Head:
     calibration: Calibration | None = None
     emphasis: Array | None = None
     """(L,) float32: what each label's probability is multiplied by before labels are ranked."""
+    plain: Head | None = None
+    """The head without that emphasis, where it is at hand: they share their tiles."""
 
     @property
     def n_labels(self) -> int:
         return len(self.topics.Q)
+
+    @cached_property
+    def tiles(self) -> Tiles:
+        """The labels in tiles, by which `top_labels` leaves most of them out."""
+        if self.plain is not None:
+            return self.plain.tiles
+        A = None if self.ridge is None else self.ridge.A
+        return Tiles.of(self.topics.Q, A, self.topics_weight)
 
     def see(self, X: SparseRows) -> Seen:
         """Topics and features of some documents."""
@@ -159,12 +178,12 @@ class Head:
         return self.probabilities(ranking) if self.emphasis is None else ranking
 
     def reordered(self, words: Array) -> Head:
-        """The head with words in another order: word `i` is what word `words[i]` was."""
+        """The head with words in another order, in place: word `i` is what word `words[i]` was."""
         ridge, weighting, memory = self.ridge, self.weighting, self.memory
         return replace(
             self,
-            topics=replace(self.topics, O=self.topics.O[words]),
-            ridge=None if ridge is None else replace(ridge, B=ridge.B[words]),
+            topics=replace(self.topics, O=reorder_rows(self.topics.O, words)),
+            ridge=None if ridge is None else replace(ridge, B=reorder_rows(ridge.B, words)),
             weighting=None if weighting is None else replace(weighting, idf=weighting.idf[words]),
             memory=None if memory is None else memory.take(words),
         )

@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from pipeline.corpus.rows import Array, SparseRows
 from pipeline.corpus.store import Corpus
+from pipeline.decompose.tall import reorder_rows
 from pipeline.errors import InputError
 from pipeline.metrics import propensities
 from pipeline.model.error_bars import ErrorBars
@@ -29,7 +30,7 @@ from pipeline.model.learn_head import HeadSettings
 from pipeline.model.parameters import check_parameters
 from pipeline.model.scoring import all_scores, top_labels
 from pipeline.passes.pairs import Statistics
-from pipeline.passes.plan import HEAD_BYTES
+from pipeline.passes.plan import Plan
 from pipeline.passes.run import Progress, Runner
 from pipeline.passes.words import WordView
 from pipeline.tasks import map_tasks, n_cpus
@@ -82,10 +83,11 @@ class MomentLabeler(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     error_bars
         Measure how far off each topic is; makes passes 2 and 3 longer.
     memory_limit
-        What the ridge regression's basis and sums may take, as in "4GB"; None for 2 GB. Fewer features are
-        used where more would not fit.
+        What a process that does nothing else may take, as in "4GB". To obey it, fewer tasks run at a time,
+        then features and sketch get narrower, and at last sums are kept in mapped files; `plan` tells. With
+        None there is no limit; the features of the ridge regression take about 2 GB at the most.
     n_jobs
-        Threads; every processor when None.
+        Threads of the passes; every processor when None.
     random_state
         Seed of the whitening sketch and of the decomposition's start.
 
@@ -199,17 +201,7 @@ class MomentLabeler(TransformerMixin, BaseEstimator):  # type: ignore[misc]
                     "self_pairs='drop' with words='counts' needs whole-number counts. Found fractions. "
                     "Use words='binary', or self_pairs='keep'."
                 )
-            settings = Settings(
-                self.n_components,
-                self.whitening,
-                self.tensor,
-                self.prior,
-                self._view,
-                self.error_bars,
-                int(self.random_state),
-                self._head_settings(corpus),
-            )
-            learned = learn(corpus, settings, Runner(self.n_jobs, client, progress))
+            learned = learn(corpus, self._settings(corpus), Runner(self.n_jobs, client, progress))
             if is_plain(source):  # only now: a fit that is refused leaves the last one as it was
                 validate_data(self, source, skip_check_array=True)
             self._keep(learned, corpus)
@@ -221,12 +213,35 @@ class MomentLabeler(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """(L,): the columns of Y, which `predict_proba` has too."""
         return np.arange(len(self.label_topics_))
 
+    def plan(self, corpus: Corpus) -> Plan:
+        """What fitting the corpus will take: bytes and work of each stage. Nothing is read for it.
+
+        Raises
+        ------
+        InputError
+            `memory_limit` is less than the least that a fit takes.
+        """
+        check_parameters(self)
+        return self._settings(corpus).plan(corpus, self.n_jobs)
+
+    def _settings(self, corpus: Corpus) -> Settings:
+        return Settings(
+            self.n_components,
+            self.whitening,
+            self.tensor,
+            self.prior,
+            self._view,
+            self.error_bars,
+            int(self.random_state),
+            self._head_settings(corpus),
+            None if self.memory_limit is None else int(parse_bytes(self.memory_limit)),
+        )
+
     def _head_settings(self, corpus: Corpus) -> HeadSettings:
         labelled = any(block.y_nnz for block in corpus.info.blocks)
         kind: Kind = self.head if self.head != "auto" else "blend" if labelled else "posterior"
         refine_passes = int(self.refine_passes) if kind in ("refined", "blend") else 0
-        limit = HEAD_BYTES if self.memory_limit is None else int(parse_bytes(self.memory_limit))
-        return HeadSettings(kind, self.weighting, self.head_dim, refine_passes, self.smoothing, limit)
+        return HeadSettings(kind, self.weighting, self.head_dim, refine_passes, self.smoothing)
 
     @property
     def _view(self) -> WordView:
@@ -238,7 +253,7 @@ class MomentLabeler(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self.label_counts_: Array = learned.label_counts
         self.statistics_: Statistics = learned.statistics
         self.head_: Head = learned.head.reordered(in_source)
-        self.whitening_: Array = learned.whitening.W.astype(np.float32)[in_source]
+        self.whitening_: Array = reorder_rows(learned.whitening.W.astype(np.float32, copy=False), in_source)
         self.eigenvalues_: Array = learned.whitening.eigenvalues
         self.tensor_eigenvalues_: Array = learned.tensor.eigenvalues
         self.tensor_residual_ = learned.tensor.residual
@@ -400,7 +415,7 @@ class MomentLabeler(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         if not self.tail_weight:
             return head
         inverse = 1 / propensities(self.label_counts_, self.statistics_.n_docs)
-        return replace(head, emphasis=(inverse**self.tail_weight).astype(np.float32))
+        return replace(head, emphasis=(inverse**self.tail_weight).astype(np.float32), plain=head)
 
     def _over_documents(
         self, X: Any, use: Callable[[Seen, SparseRows | None], Any], Y: Any = None, *, head: Head

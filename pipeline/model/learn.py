@@ -27,23 +27,15 @@ from pipeline.errors import InputError
 from pipeline.model.error_bars import ErrorBars, half_directions, word_error_bars
 from pipeline.model.heads import Head, Topics
 from pipeline.model.learn_head import HeadLearning, HeadSettings
-from pipeline.passes import kernels
-from pipeline.passes.labels import Labels
+from pipeline.passes.labels import Directions, Labels
 from pipeline.passes.pairs import Pairs, Statistics, exact_m2, sketched_m2
-from pipeline.passes.plan import segments
+from pipeline.passes.plan import Plan, Wanted, make_plan
 from pipeline.passes.run import HeldWords, Pass, Runner, Sums
+from pipeline.passes.sample import read_sample, sample_product
+from pipeline.passes.segments import segments
 from pipeline.passes.triples import EVEN, ODD, Triples, WhitenedMoments
 from pipeline.passes.words import WordView
-from pipeline.tasks import map_tasks
-
-EXACT_TERMS = 4096
-"""Widest corpus whose word pairs are held whole: 134 MB of M2 in double precision."""
-OVERSAMPLING = 100
-SAMPLE_SHARE = 0.07
-SAMPLE_DOCS = 20_000
-SAMPLE_BYTES = 500_000_000
-HELD_BYTES = 256_000_000
-"""Words of sampled blocks that stay in memory until pass 1 has seen them."""
+from pipeline.tasks import give_back_memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +50,19 @@ class Settings:
     error_bars: bool = True
     seed: int = 0
     head: HeadSettings = field(default_factory=HeadSettings)
+    memory_bytes: int | None = None
+    """What the whole process may take; None for no limit."""
+
+    @property
+    def wanted(self) -> Wanted:
+        """As far as it decides what learning takes."""
+        head = self.head
+        what = int(self.n_components), self.whitening, self.view, self.error_bars
+        return Wanted(*what, head.has_ridge, head.has_refined, head.dim)
+
+    def plan(self, corpus: Corpus, n_threads: int | None) -> Plan:
+        """What learning from the corpus will take, and how it will be run."""
+        return make_plan(corpus, self.wanted, self.memory_bytes, n_threads)
 
 
 @dataclass(slots=True)
@@ -83,21 +88,23 @@ def learn(corpus: Corpus, settings: Settings, runner: Runner) -> Learned:
     When M2 is too large to hold, a sample is read before; pass 1 takes it from memory, but on a cluster, or
     where it is large, reads it once more.
 
-    Cost: pass 1 sum nnz(x)² or 2 nnz p, pass 2 nnz K + N K³/3, pass 3 (nnz(X) + nnz(Y)) K multiply-adds;
-    memory grows with the documents only up to 32 segments, by the depth of the merge tree.
+    Cost: pass 1 sum nnz(x)² or 2 nnz p, pass 2 nnz K + N K³/6, pass 3 (nnz(X) + nnz(Y)) K multiply-adds;
+    memory does not grow with the documents, but for the sample; `Settings.plan` tells what it is.
     """
     stats: dict[str, Any] = {}
     clock = _Clock(stats)
     view = settings.view
-    head = HeadLearning(settings.head, corpus, view, settings.seed, runner.n_threads, stats)
-    whitening, pair_sums = _whiten(corpus, settings, runner, clock, head)
-    statistics = Statistics.of(pair_sums)
+    plan = settings.plan(corpus, runner.n_threads)
+    stats["plan"] = plan.as_dict()
+    reader = _Reader(corpus, replace(runner, at_a_time=plan.at_a_time, spill=plan.spill), plan)
+    head = HeadLearning(settings.head, corpus, view, settings.seed, plan.at_a_time, plan.sizes, stats)
+    whitening, statistics = _whiten(reader, settings, clock, head)
 
     K = len(whitening.eigenvalues)
     triples = Triples(view, _float32(whitening.W), settings.error_bars)
     works = head.beside_triples()
     clock.mark("head subspace")
-    triple_sums, *beside = _read(corpus, runner, triples, *works)
+    triple_sums, *beside = reader.read(triples, *works)
     head.after_triples(beside)
     clock.mark("triples")
     moments = triples.moments(triple_sums, EVEN, ODD)
@@ -106,48 +113,63 @@ def learn(corpus: Corpus, settings: Settings, runner: Runner) -> Learned:
     tensor = decompose(_carried(moments, R).M3, settings.tensor, seed=settings.seed)
     clock.mark("tensor")
 
-    O = _float32(word_topics(whitening.unwhitening, tensor.eigenvectors))
+    O = word_topics(whitening.W, whitening.eigenvalues[:, None] * tensor.eigenvectors)
     uniform = np.full(len(tensor.eigenvalues), 1 / len(tensor.eigenvalues))
     pi = topic_weights(tensor.eigenvalues) if settings.prior == "eigenvalues" else uniform
 
-    directions = None
+    half = None
     bars = ErrorBars.unknown(len(pi))
     if settings.error_bars:
-        half = _carried(triples.moments(triple_sums, EVEN), R)
-        directions = half_directions(half, tensor, whitening.eigenvalues, settings.tensor, settings.seed)
-    if directions is not None:
-        bars = replace(bars, words=word_error_bars(O, triples, triple_sums, R @ directions))
+        moments = _carried(triples.moments(triple_sums, EVEN), R)
+        half = half_directions(moments, tensor, whitening.eigenvalues, settings.tensor, settings.seed)
+    if half is not None:
+        bars = replace(bars, words=word_error_bars(O, triples, triple_sums, R @ half))
         clock.mark("error bars")
-    del triple_sums
+    del triples, triple_sums, moments
 
-    labels = Labels(
-        view,
-        _float32(whitening.W @ tensor.eigenvectors.astype(whitening.basis.dtype)),
-        corpus.n_labels,
-        None if directions is None else _float32(whitening.W @ directions.astype(whitening.basis.dtype)),
-    )
-    label_sums, *beside = _read(corpus, runner, labels, *head.beside_labels(O, pi))
+    W = _float32(whitening.W)
+    directions = Directions.of(W, tensor.eigenvectors, view)
+    even = None if half is None else Directions.of(W, half, view)
+    labels = Labels(view, W, directions, corpus.n_labels, even)
+    works = head.beside_labels(O, pi)
+    if settings.head.has_refined:
+        O = O[:0].copy()  # overwritten: the head takes its words from the EM step
+    label_sums, *beside = reader.read(labels, *works)
     head.after_labels(beside)
     Q = label_topics(labels.moments(label_sums))
-    if directions is not None:
-        bars = replace(bars, labels=abs(Q - label_topics(labels.even_moments(label_sums))).sum(axis=0))
+    if half is not None:
+        gap = label_topics(labels.even_moments(label_sums))
+        gap -= Q
+        bars = replace(bars, labels=np.abs(gap, out=gap).sum(axis=0, dtype=np.float64))
+        del gap
+    label_counts = label_sums["label_counts"]
+    del labels, label_sums, directions, even, works, beside
     clock.mark("labels")
     for _ in range(settings.head.refine_passes):
         refined = head.refined_topics()
         (work,) = head.beside_labels(refined.O, refined.pi, refined.Q)
-        head.after_labels(_read(corpus, runner, work))
+        head.after_labels(reader.read(work))
         clock.mark("refine")
     fitted = head.finish(Topics(O, _float32(Q), pi))
     clock.mark("head")
     stats["model_bytes"] = fitted.nbytes
     n_reads = 3 + settings.head.refine_passes
-    return Learned(fitted, label_sums["label_counts"], whitening, tensor, statistics, bars, n_reads, stats)
+    return Learned(fitted, label_counts, whitening, tensor, statistics, bars, n_reads, stats)
 
 
-def _read(corpus: Corpus, runner: Runner, *works: Pass, held: HeldWords | None = None) -> list[Sums]:
-    """Read the corpus once, for a pass of the paper and for what the head needs beside it."""
-    cut = segments(corpus, sum(work.accumulator_bytes for work in works))
-    return runner.run_together(works, corpus, cut, held)
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    """Reads the corpus, the way it was planned."""
+
+    corpus: Corpus
+    runner: Runner
+    plan: Plan
+
+    def read(self, *works: Pass, held: HeldWords | None = None) -> list[Sums]:
+        """Read the corpus once, for a pass of the paper and for what the head needs beside it."""
+        accumulator = sum(work.accumulator_bytes for work in works)
+        cut = segments(self.corpus, accumulator, self.plan.accumulators_bytes)
+        return self.runner.run_together(works, self.corpus, cut, held)
 
 
 def _float32(matrix: Array) -> Array:
@@ -163,39 +185,52 @@ def _carried(moments: WhitenedMoments, R: Array) -> WhitenedMoments:
 
 
 def _whiten(
-    corpus: Corpus, settings: Settings, runner: Runner, clock: _Clock, head: HeadLearning
-) -> tuple[Whitening, Sums]:
+    reader: _Reader, settings: Settings, clock: _Clock, head: HeadLearning
+) -> tuple[Whitening, Statistics]:
     """Pass 1 and the whitening made from it."""
+    corpus, runner = reader.corpus, reader.runner
     view, K, D = settings.view, settings.n_components, corpus.n_terms
-    method = settings.whitening
-    if method == "auto":
-        method = "exact" if D <= EXACT_TERMS else "sketch"
-    clock.stats["whitening"] = method
+    exact = settings.wanted.is_exact(D)
+    clock.stats["whitening"] = "exact" if exact else "sketch"
     clock.stats["sample_share"] = 0.0
-    if method == "exact":
-        sums, *beside = _read(corpus, runner, Pairs(view, D), *head.beside_pairs())
+    if exact:
+        sums, *beside = reader.read(Pairs(view, D), *head.beside_pairs())
         clock.mark("pairs")
         _check_enough(sums)
         whitening = exact_whitening(exact_m2(sums, view), K, settings.seed)
     else:
-        sample, held = _sample(corpus, keep=runner.client is None)
-        clock.stats["sample_share"] = (len(sample) - len(held)) / corpus.n_blocks
-        width = K + OVERSAMPLING
-        sketch = warm_start(_sample_product(sample, view, runner.n_threads), D, width, settings.seed)
+        sample, n_blocks, held = read_sample(corpus, keep=runner.client is None)
+        clock.stats["sample_share"] = (n_blocks - len(held)) / corpus.n_blocks
+        sketch = _sketch(view.words_of(sample), reader, settings)
         del sample
         clock.mark("warm start")
         works = [Pairs(view, D, sketch), *head.beside_pairs()]
-        sums, *beside = _read(corpus, runner, *works, held=held)
-        del held
+        sums, *beside = reader.read(*works, held=held)
+        del held, works
         clock.mark("pairs")
         _check_enough(sums)
+        product = sketched_m2(sums, view, sketch)
         whitening = sketched_whitening(
-            sketched_m2(sums, view, sketch), sketch, K, semidefinite=not view.drop_self_pairs
+            product, sketch, K, semidefinite=not view.drop_self_pairs, n_threads=runner.n_threads
         )
-    sums.pop("pairs")
+        del product, sketch
     head.after_pairs(beside)
     clock.mark("whitening")
-    return whitening, sums
+    return whitening, Statistics.of(sums)
+
+
+def _sketch(sample: SparseRows, reader: _Reader, settings: Settings) -> Array:
+    """(D, p) float32, orthonormal: where the pairs of words of a sample are."""
+    n_threads, drop = reader.runner.n_threads, settings.view.drop_self_pairs
+    width = settings.n_components + reader.plan.oversampling
+    rows, words = sample.compact()
+    if len(words) < 4 * width:  # so few do not fill the sketch: it has to start from all words
+        rows, words = sample, np.arange(sample.n_columns)
+    multiply = sample_product(rows, n_threads, drop)
+    own = warm_start(multiply, len(words), width, settings.seed, n_threads=n_threads)
+    sketch = np.zeros((sample.n_columns, own.shape[1]), np.float32)
+    sketch[words] = own
+    return sketch
 
 
 def _check_enough(sums: Sums) -> None:
@@ -208,62 +243,8 @@ def _check_enough(sums: Sums) -> None:
         warnings.warn(
             "No document has a label, so all labels will be equally likely. "
             "Check that labels were read at all.",
-            stacklevel=5,
+            stacklevel=6,
         )
-
-
-def _sample(corpus: Corpus, keep: bool) -> tuple[list[SparseRows], HeldWords]:
-    """Some documents of a few blocks, in memory; and these blocks' words, as far as they may be kept.
-
-    What is kept for pass 1 is not read again there, so that the sample costs no read.
-    """
-    decoded = [8 * block.x_nnz + 16 * block.n_docs for block in corpus.info.blocks]
-    affordable = max(1, int(SAMPLE_BYTES / max(1, max(decoded))))
-    count = min(max(1, round(SAMPLE_SHARE * corpus.n_blocks)), affordable)
-    # the blocks in which evenly spaced documents lie; a view may have empty blocks, or nearly empty ones
-    places = (np.arange(count) + 0.5) / count * corpus.n_docs
-    blocks_of = np.searchsorted(np.cumsum(corpus.block_rows), places, side="right")
-    chosen = np.unique(np.minimum(blocks_of, corpus.n_blocks - 1))
-    blocks = [corpus.block_side("X", number) for number in chosen.tolist()]
-    # large blocks hold more than is needed: every so many documents of them will do
-    wanted = max(SAMPLE_DOCS, SAMPLE_SHARE * corpus.n_docs)
-    step = max(1, int(sum(block.n_rows for block in blocks) / wanted))
-    thinned = [block.take(np.arange(0, block.n_rows, step)) for block in blocks] if step > 1 else blocks
-    sizes = np.cumsum([block.nbytes for block in blocks])
-    held = {
-        number: block
-        for number, block, size in zip(chosen.tolist(), blocks, sizes.tolist(), strict=True)
-        if keep and size <= HELD_BYTES
-    }
-    return thinned, held
-
-
-def _sample_product(sample: list[SparseRows], view: WordView, n_threads: int | None) -> Any:
-    """Omega -> M2 Omega on the sample, up to a factor."""
-    rows = view.words_of(SparseRows.concatenate(sample))
-    # Two parts, whatever the number of threads: the sum must not depend on it, and each has a D x p array.
-    middle = rows.n_rows // 2
-    parts = [rows.slice(0, middle), rows.slice(middle, rows.n_rows)]
-    totals = np.bincount(rows.indices, rows.values, minlength=rows.n_columns).astype(np.float32)
-
-    def part_product(job: tuple[SparseRows, Array]) -> Array:
-        part, sketch = job
-        out = np.zeros_like(sketch)
-        for start in range(0, part.n_rows, kernels.SLAB):
-            slab = part.slice(start, min(start + kernels.SLAB, part.n_rows))
-            kernels.add_transposed_times(slab, kernels.times(slab, sketch), out)
-        return out
-
-    def multiply(sketch: Array) -> Array:
-        first, second = map_tasks(
-            part_product, [(part, sketch) for part in parts], name="warm-start", n_threads=n_threads
-        )
-        first += second
-        if view.drop_self_pairs:
-            first -= totals[:, None] * sketch
-        return first
-
-    return multiply
 
 
 def check_enough_documents(n_docs: int, n_components: int) -> None:
@@ -288,3 +269,4 @@ class _Clock:
         seconds = self.stats.setdefault("seconds", {})
         seconds[stage] = seconds.get(stage, 0.0) + now - self.last
         self.last = now
+        give_back_memory()

@@ -15,7 +15,7 @@ from pipeline.corpus.store import Block, Corpus
 from pipeline.decompose.ridge import RidgePath, ridge_weights
 from pipeline.decompose.subspace import label_directions, orthonormal, random_waves
 from pipeline.model.calibration import Calibration
-from pipeline.model.heads import Head, Kind, Ridge, Topics, log_word_topics
+from pipeline.model.heads import Head, Kind, Ridge, Topics, log_prior, log_word_topics
 from pipeline.model.selection import (
     SMOOTHINGS,
     STRENGTHS,
@@ -26,13 +26,15 @@ from pipeline.model.selection import (
     choose_blend,
     objective,
 )
-from pipeline.passes import cross_kernels
+from pipeline.passes import cross_kernels, kernels
+from pipeline.passes.cost import corpus_size
 from pipeline.passes.cross import Cross, CrossMoment
 from pipeline.passes.features import Features
+from pipeline.passes.head_sizes import HeadSizes
 from pipeline.passes.held_out import Gathered, SetAside
-from pipeline.passes.plan import HEAD_BYTES, HeadSizes, head_sizes
 from pipeline.passes.responsibilities import Responsibilities, posterior
 from pipeline.passes.run import Pass, Sums
+from pipeline.passes.tall import tall, zero_tall
 from pipeline.passes.weighting import Scheme, Weighting
 from pipeline.passes.words import WordView
 
@@ -43,7 +45,6 @@ _HELD_OUT_SCORES = 100_000_000
 _FEWEST_HELD_OUT = 50
 _E_STEP_SMOOTHING = 0.1
 _LABEL_SMOOTHING = 0.01
-_ROWS = 65_536
 
 log = logging.getLogger(__name__)
 
@@ -58,7 +59,15 @@ class HeadSettings:
     refine_passes: int = 0
     smoothing: float | None = None
     """None: chosen, or 0.1 where nothing is chosen."""
-    memory_bytes: int = HEAD_BYTES
+
+    @property
+    def has_ridge(self) -> bool:
+        return self.kind in ("ridge", "blend")
+
+    @property
+    def has_refined(self) -> bool:
+        """Whether the topics are those after the EM step."""
+        return self.kind in ("refined", "blend")
 
 
 @dataclass
@@ -70,9 +79,9 @@ class HeadLearning:
     view: WordView
     seed: int
     n_threads: int | None
+    planned: HeadSizes | None
     stats: dict[str, Any]
     weighting: Weighting = field(init=False)
-    sizes: HeadSizes = field(init=False)
     held_out: Block = field(init=False)
     _share: float = field(init=False)
     _works: dict[str, Any] = field(default_factory=dict)
@@ -88,19 +97,14 @@ class HeadLearning:
         most = min(HELD_OUT_DOCS, max(1000, _HELD_OUT_SCORES // max(1, corpus.n_labels)))
         share = min(HELD_OUT_SHARE, most / max(1, corpus.n_docs))
         self._share = share if share * corpus.n_docs >= _FEWEST_HELD_OUT else 0.0
-        if self._has_ridge:
+        if self.settings.has_ridge:
             self.weighting = Weighting.of_counts(*corpus.stored_term_counts, self.settings.scheme)
-            shape = corpus.n_docs, corpus.n_terms, corpus.n_labels
-            self.sizes = head_sizes(*shape, self.settings.dim, self.settings.memory_bytes)
             self._tell_sizes()
 
     @property
-    def _has_ridge(self) -> bool:
-        return self.settings.kind in ("ridge", "blend")
-
-    @property
-    def _has_refined(self) -> bool:
-        return self.settings.kind in ("refined", "blend")
+    def sizes(self) -> HeadSizes:
+        assert self.planned is not None
+        return self.planned
 
     def _tell_sizes(self) -> None:
         sizes, wanted = self.sizes, self.settings.dim
@@ -120,14 +124,17 @@ class HeadLearning:
         works: list[Pass] = []
         if self._share:
             works.append(SetAside(self._share))
-        if self._has_ridge:
+        if self.settings.has_ridge:
             rng = np.random.default_rng(self.seed)
             omega = rng.standard_normal((self.corpus.n_terms, self.sizes.words), np.float32)
-            works.append(Cross(self.weighting, omega, self.corpus.n_labels, self._share))
+            entries = round(corpus_size(self.corpus).label_words)
+            works.append(Cross(self.weighting, omega, self.corpus.n_labels, self._share, entries))
         return self._remember(works)
 
     def after_pairs(self, sums: Sequence[Sums]) -> None:
         self._take(sums)
+        if self.settings.has_ridge:
+            self._sums["cross"]["cross"] = self._sums["cross"]["cross"].cut()
         gathered = self._sums["set aside"]["documents"] if self._share else Gathered()
         self.held_out = gathered.joined(self.corpus.n_terms, self.corpus.n_labels)
         self.stats["held_out_docs"] = self.held_out.X.n_rows
@@ -135,15 +142,16 @@ class HeadLearning:
     # -- pass 2 -------------------------------------------------------------------------------------------
 
     def beside_triples(self) -> list[Pass]:
-        if not self._has_ridge:
+        if not self.settings.has_ridge:
             return self._remember([])
         cross = self._sums["cross"]
         directions = label_directions(cross["cross"], self.sizes.labels, self.seed, self.sizes.words)
-        directions[:, self.sizes.labels :] = cross.pop("words")
+        directions[:, self.sizes.labels :] = tall(cross, "words")
         # half precision is what is saved: features are made with exactly that
-        B = _half(orthonormal(directions, overwrite=True))
+        B = _half(orthonormal(directions, True, self.n_threads))
         # the words' own directions are done with: what is held out adds to the cross moment alone
         self._works["cross"] = replace(self._works["cross"], omega=np.zeros((len(B), 0), np.float32))
+        cross |= zero_tall("words", len(B), 0)
         waves, phases = random_waves(B.shape[1], self.sizes.waves if B.shape[1] else 0, self.seed)
         return self._remember([Features(self.weighting, B, waves, phases, self.corpus.n_labels, self._share)])
 
@@ -153,18 +161,13 @@ class HeadLearning:
     # -- pass 3, and those of `refine_passes` ---------------------------------------------------------------
 
     def beside_labels(self, O: Array, pi: Array, Q: Array | None = None) -> list[Pass]:
-        """With `Q`, also the labels of a document speak for its topics."""
-        if not self._has_refined:
+        """With `Q`, also the labels of a document speak for its topics. O is overwritten where it is used."""
+        if not self.settings.has_refined:
             return self._remember([])
-        topics = Topics(O, np.zeros((0, 0)), pi, _E_STEP_SMOOTHING)
+        log_O = log_word_topics(O, _E_STEP_SMOOTHING, overwrite=True)
         log_Q = None if Q is None else np.log(Q).astype(np.float32)
-        return self._remember(
-            [
-                Responsibilities(
-                    self.view, topics.log_O, topics.log_pi, self.corpus.n_labels, self._share, log_Q
-                )
-            ]
-        )
+        L = self.corpus.n_labels
+        return self._remember([Responsibilities(self.view, log_O, log_prior(pi), L, self._share, log_Q)])
 
     def after_labels(self, sums: Sequence[Sums]) -> None:
         self._take(sums)
@@ -173,50 +176,51 @@ class HeadLearning:
         """The M-step: O ~ X'R, Q ~ Y'R and pi ~ sum R."""
         sums = self._sums["refine"]
         Q = sums["labels"] + _LABEL_SMOOTHING
-        words = sums["words"].sum(axis=0, dtype=np.float64)
-        uniform = 1 / self.corpus.n_terms
-        O = np.where(words > 0, sums["words"] / np.where(words > 0, words, 1), uniform)
+        words = tall(sums, "words")
+        totals = words.sum(axis=0, dtype=np.float64)
+        O = words * (1 / np.where(totals > 0, totals, 1)).astype(np.float32)
+        O[:, totals == 0] = 1 / self.corpus.n_terms
         pi = sums["topics"] / max(sums["topics"].sum(), 1e-300)
-        return Topics(O.astype(np.float32), (Q / Q.sum(axis=0)).astype(np.float32), pi)
+        return Topics(O, (Q / Q.sum(axis=0)).astype(np.float32), pi)
 
     # -- afterwards -----------------------------------------------------------------------------------------
 
-    def finish(self, topics: Topics) -> Head:
+    def finish(self, paper: Topics) -> Head:
         """Choose on the held-out documents, give them back to the sums, and put the head together.
 
         Parameters
         ----------
-        topics
-            The paper's own, for heads that do not refine them.
+        paper
+            The paper's own topics, for heads that do not refine them.
         """
         smoothing = 0.1 if self.settings.smoothing is None else self.settings.smoothing
-        topics = replace(topics, smoothing=smoothing)
         if self.settings.kind == "posterior":
-            return Head("posterior", topics)
-        if self._has_refined:
-            topics = replace(self.refined_topics(), smoothing=smoothing)
+            return Head("posterior", replace(paper, smoothing=smoothing))
         choice, calibration = Choice(smoothing=smoothing), None
         self.stats["chosen_on"] = "nothing: defaults"
         if np.count_nonzero(np.diff(self.held_out.Y.indptr)) >= _FEWEST_HELD_OUT // 2:
-            choice, calibration = self._choose(topics)
+            choice, calibration = self._choose(self._topics(paper, smoothing))
             self.stats["chosen_on"] = "held-out training documents"
         self.stats["choice"] = choice.as_dict()
         self._give_back()
-        if self._has_refined:
-            topics = self.refined_topics()
-        topics = replace(topics, smoothing=choice.smoothing, temperature=choice.temperature)
-        if not self._has_ridge:
+        topics = self._topics(paper, choice.smoothing, choice.temperature)
+        if not self.settings.has_ridge:
             return Head("refined", topics)
         return self._ridge_head(topics, choice, calibration)
+
+    def _topics(self, paper: Topics, smoothing: float, temperature: float = 1.0) -> Topics:
+        topics = self.refined_topics() if self.settings.has_refined else paper
+        return replace(topics, smoothing=smoothing, temperature=temperature)
 
     def _ridge_head(self, topics: Topics, choice: Choice, calibration: Calibration | None) -> Head:
         work, moments = self._works["features"], self._sums["features"]
         A = _half(ridge_weights(moments["gram"], moments["labels"], choice.strength))
-        cross: CrossMoment = self._sums["cross"]["cross"]
-        memory = cross.by_word(_damped(cross.lengths(), choice)) if choice.memory else None
-        if memory is not None:
-            memory = replace(memory, values=_half(memory.values_as(np.float32)))
-        topics_weight = choice.topics if self._has_refined else 0.0
+        cross: CrossMoment = self._sums["cross"]["cross"].cut()
+        memory = None
+        if choice.memory:
+            memory = _scaled(cross.by_word(), _damped(cross.lengths(), choice))
+            _half(memory.values_as(np.float32))
+        topics_weight = choice.topics if self.settings.has_refined else 0.0
         return Head(
             self.settings.kind,
             topics,
@@ -233,14 +237,18 @@ class HeadLearning:
             for name, work in self._works.items():
                 if name != "set aside":
                     replace(work, held_out_share=0.0).add(self._sums[name], self.held_out)
+        self._works.pop("refine", None)  # its D x K is done with
 
     def _choose(self, topics: Topics) -> tuple[Choice, Calibration | None]:
         """The choice, and what makes its scores probabilities."""
         X, Y = self.held_out.X, self.held_out.Y
-        P = topics.posterior(X)
-        if not self._has_ridge:
-            lists = Shortlists.of(Y, _dense([(P, topics.Q)]), self.seed, self.n_threads)
-            choice, _ = self._choose_topics(topics, lists)
+        own = _OwnTopics.of(topics, X) if self.settings.has_refined else None
+        if not self.settings.has_ridge:
+            assert own is not None
+            lists = Shortlists.of(
+                Y, _dense([(own.posterior(topics.smoothing), topics.Q)]), self.seed, self.n_threads
+            )
+            choice, _ = self._choose_topics(own, lists)
             return choice, None
         work, moments = self._works["features"], self._sums["features"]
         cross: CrossMoment = self._sums["cross"]["cross"]
@@ -248,15 +256,15 @@ class HeadLearning:
         weighted = self.weighting.of(X)
         F = Ridge(work.B, work.waves, work.phases, path.labels).features(weighted) @ path.vectors
         products = [(F * path.filters([Choice().strength]), path.labels)]
-        if self._has_refined:
-            products.append((P, topics.Q))
+        if own is not None:
+            products.append((own.posterior(topics.smoothing), topics.Q))
         memory = cross.by_word()
         lengths = cross.lengths()
-        damped = cross.by_word(_damped(lengths, Choice()))
+        damped = _scaled(memory, _damped(lengths, Choice()))
         lists = Shortlists.of(Y, _dense(products, weighted, damped), self.seed, self.n_threads)
         choice, shares = Choice(smoothing=topics.smoothing), None
-        if self._has_refined:
-            choice, shares = self._choose_topics(topics, lists)
+        if own is not None:
+            choice, shares = self._choose_topics(own, lists)
         parts = Parts(
             STRENGTHS,
             lists.products(F, path.labels, path.filters(STRENGTHS)),
@@ -270,15 +278,13 @@ class HeadLearning:
         calibration = Calibration.fitted(scores, lists.hits, lists.weights)
         return choice, calibration
 
-    def _choose_topics(self, topics: Topics, lists: Shortlists) -> tuple[Choice, Array]:
+    def _choose_topics(self, own: _OwnTopics, lists: Shortlists) -> tuple[Choice, Array]:
         """Smoothing and temperature that are best for the topics alone; and their scores at the pairs."""
         smoothings = SMOOTHINGS if self.settings.smoothing is None else (self.settings.smoothing,)
         best: tuple[float, Choice, Array] | None = None
         for smoothing in smoothings:
-            log_O = log_word_topics(topics.O, smoothing)
             for temperature in TEMPERATURES:
-                P = posterior(self.held_out.X, log_O, topics.log_pi, temperature=temperature)
-                shares = lists.products(P, topics.Q)[0]
+                shares = lists.products(own.posterior(smoothing, temperature), own.topics.Q)[0]
                 measures = lists.measures(shares)
                 if best is None or objective(measures) > best[0]:
                     choice = Choice(smoothing=smoothing, temperature=temperature)
@@ -296,19 +302,42 @@ class HeadLearning:
         self._sums |= dict(zip(self._latest, sums, strict=True))
 
 
+@dataclass(frozen=True, slots=True)
+class _OwnTopics:
+    """The topics of some documents, over the words of these alone: they are few beside all words."""
+
+    topics: Topics
+    X: SparseRows
+    O: Array
+    """(words of these documents, K)."""
+
+    @classmethod
+    def of(cls, topics: Topics, X: SparseRows) -> _OwnTopics:
+        own, words = X.compact()
+        return cls(topics, own, topics.O[words])
+
+    def posterior(self, smoothing: float, temperature: float = 1.0) -> Array:
+        """(n, K) float32: P[topic | document]."""
+        log_O = log_word_topics(self.O, smoothing, len(self.topics.O))
+        return posterior(self.X, log_O, self.topics.log_pi, temperature=temperature)
+
+
 def _half(matrix: Array) -> Array:
-    """Round to what half precision holds, in which models are saved; what is too large for it stays."""
+    """Round to what half precision holds, in which models are saved, in place; what is too large stays."""
     largest = max(matrix.max(initial=0), -matrix.min(initial=0))
     if largest <= np.finfo(np.float16).max:
-        for start in range(0, len(matrix), _ROWS):  # in place: a copy would be large
-            rows = slice(start, start + _ROWS)
-            matrix[rows] = matrix[rows].astype(np.float16)
+        kernels.round_to_half(matrix.reshape(-1))
     return matrix
 
 
 def _damped(lengths: Array, choice: Choice) -> Array:
     total = lengths + choice.damping
     return np.asarray(choice.memory / np.where(total > 0, total, 1))
+
+
+def _scaled(C: SparseRows, scale: Array) -> SparseRows:
+    """Each column times its scale."""
+    return replace(C, values=C.values_as(np.float32) * scale.astype(np.float32)[C.indices])
 
 
 def _memory_scores(X: SparseRows, C: SparseRows) -> Array:

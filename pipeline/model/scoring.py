@@ -8,16 +8,24 @@ import numpy as np
 
 from pipeline.corpus.rows import Array
 from pipeline.model.heads import Head, Seen
+from pipeline.model.pruning import prune
 from pipeline.model.scoring_kernels import keep_best
 
 SCORE_BYTES = 64_000_000
 """Scores held at a time: some documents by all labels, in single precision."""
 _SLAB = 1024
 _TILE = 8192
+_FEWEST_LABELS = 16_384
+"""Fewer are scored as fast as it is found out which of them to score."""
+_LABELS_PER_RANK = 1000
+"""Labels that there must be for each one that is asked for, lest too many of them be scored one by one."""
 
 
 def top_labels(head: Head, seen: Seen, k: int) -> tuple[Array, Array]:
     """The k best labels of each document.
+
+    Labels that cannot be among the best are not scored, where it pays to find out which; documents that
+    `prune` gives up have all labels scored.
 
     Returns
     -------
@@ -28,19 +36,26 @@ def top_labels(head: Head, seen: Seen, k: int) -> tuple[Array, Array]:
 
     Notes
     -----
-    Cost: that of all scores, and a comparison for each.
+    Cost: at most about that of all scores, and a comparison for each.
     """
     labels = np.full((seen.n_docs, k), -1, np.int32)
-    scores = np.full((seen.n_docs, k), -np.inf, np.float32)
-    for start in range(0, seen.n_docs, _SLAB):
-        rows = slice(start, min(start + _SLAB, seen.n_docs))
-        for first in range(0, head.n_labels, _TILE):
-            some = slice(first, min(first + _TILE, head.n_labels))
-            keep_best(head.ranking(head.scores(seen, rows, some), some), first, labels[rows], scores[rows])
+    ranking = np.full((seen.n_docs, k), -np.inf, np.float32)
+    if pruning_pays(head.n_labels, k):
+        given_up = np.flatnonzero(prune(head, seen, labels, ranking) < 0)
+        rest = labels[given_up], ranking[given_up]
+        _score_all(head, _take(seen, given_up), *rest)
+        labels[given_up], ranking[given_up] = rest
+    else:
+        _score_all(head, seen, labels, ranking)
     known = labels >= 0
-    scores[known] = head.shown(scores[known])
-    scores[~known] = np.nan
-    return labels, scores
+    ranking[known] = head.shown(ranking[known])
+    ranking[~known] = np.nan
+    return labels, ranking
+
+
+def pruning_pays(n_labels: int, k: int) -> bool:
+    """Whether labels are many, and so many for each of the k."""
+    return k > 0 and n_labels >= max(_FEWEST_LABELS, k * _LABELS_PER_RANK)
 
 
 def all_scores(head: Head, seen: Seen) -> Iterator[tuple[slice, Array]]:
@@ -49,3 +64,20 @@ def all_scores(head: Head, seen: Seen) -> Iterator[tuple[slice, Array]]:
     for start in range(0, seen.n_docs, step):
         rows = slice(start, min(start + step, seen.n_docs))
         yield rows, head.scores(seen, rows, slice(0, head.n_labels))
+
+
+def _score_all(head: Head, seen: Seen, labels: Array, ranking: Array) -> None:
+    for start in range(0, seen.n_docs, _SLAB):
+        rows = slice(start, min(start + _SLAB, seen.n_docs))
+        for first in range(0, head.n_labels, _TILE):
+            some = slice(first, min(first + _TILE, head.n_labels))
+            keep_best(head.ranking(head.scores(seen, rows, some), some), first, labels[rows], ranking[rows])
+
+
+def _take(seen: Seen, rows: Array) -> Seen:
+    return Seen(
+        len(rows),
+        None if seen.P is None else seen.P[rows],
+        None if seen.F is None else seen.F[rows],
+        None if seen.X is None else seen.X.take(rows),
+    )

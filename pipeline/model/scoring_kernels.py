@@ -59,5 +59,20 @@ def interpolate(values: Array, xs: Array, ys: Array, out: Array) -> None:
             low = cells[int((value - xs[0]) * scale)]
             while xs[low + 1] <= value:
                 low += 1
-            share = (value - xs[low]) / (xs[low + 1] - xs[low])
-            out[i] = ys[low] + share * (ys[low + 1] - ys[low])
+            out[i] = _on_line(value, xs, ys, low)
+
+
+@numba.njit(nogil=True, cache=True)
+def interpolated(value: float, xs: Array, ys: Array) -> np.float32:
+    """What `interpolate` makes of one value, to the last bit."""
+    if value <= xs[0]:
+        return np.float32(ys[0])
+    if value >= xs[-1]:
+        return np.float32(ys[-1])
+    return np.float32(_on_line(value, xs, ys, np.searchsorted(xs, value, side="right") - 1))
+
+
+@numba.njit(nogil=True, cache=True)
+def _on_line(value: float, xs: Array, ys: Array, low: int) -> np.float32:
+    share = (value - xs[low]) / (xs[low + 1] - xs[low])
+    return np.float32(ys[low] + share * (ys[low + 1] - ys[low]))

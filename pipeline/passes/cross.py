@@ -10,22 +10,25 @@ import scipy.sparse
 from pipeline.corpus.rows import Array, SparseRows
 from pipeline.corpus.store import Block
 from pipeline.passes import cross_kernels, kernels
+from pipeline.passes.cost import Cost, Size
 from pipeline.passes.held_out import others
 from pipeline.passes.run import Sums
+from pipeline.passes.tall import add_tall, tall_bytes, zero_tall
 from pipeline.passes.weighting import Weighting
 
 MOST_ENTRIES = 16_000_000
 """Entries of a cross moment that are kept: 128 MB."""
-_PRODUCTS = 8_000_000
-"""Products of words and labels that are added at a time: 64 MB before equal ones are put together."""
+_SLACK = 1.25
+"""While sums are made, so many times as many are kept: what is small now may grow."""
 
 
 @dataclass(slots=True)
 class CrossMoment:
     """Y'X~: for each label the sum of its documents, sparse, and no more than `most_entries` of it.
 
-    Where it would be larger, each label keeps its largest entries, as many as fit for all labels alike, and
-    one at least: words that are typical of a label stay, and rare labels stay whole.
+    Where it might become larger, each label keeps its largest entries, as many as fit for all labels alike,
+    and one at least: words that are typical of a label stay, and rare labels stay whole. While it is being
+    summed a quarter more is kept; `cut` makes an end of that.
     """
 
     indptr: Array
@@ -56,43 +59,54 @@ class CrossMoment:
 
     def add(self, X: SparseRows, Y: SparseRows) -> None:
         """Add Y'X~ of some documents, X~ being float32."""
-        products = np.concatenate([[0], np.cumsum(np.diff(X.indptr) * np.diff(Y.indptr))])
-        start = 0
-        while start < X.n_rows:
-            stop = int(np.searchsorted(products, products[start] + _PRODUCTS, side="right")) - 1
-            stop = min(max(stop, start + 1), X.n_rows)
-            self._add(X.slice(start, stop), *_documents_of_labels(Y.slice(start, stop)))
-            start = stop
+        words = np.repeat(np.diff(X.indptr), np.diff(Y.indptr))  # for each label of each document
+        products = np.bincount(Y.indices, words, minlength=self.n_labels).astype(np.int64)
+        self._add(X, *_documents_of_labels(Y), products)
 
     def __add__(self, other: CrossMoment) -> CrossMoment:
         result = CrossMoment(self.indptr, self.indices, self.values, self.n_terms, self.most_entries)
         # the other's rows, as documents that carry one label each
         rows = SparseRows(other.indptr, other.indices, other.values, other.n_terms)
         labels = np.arange(other.n_labels, dtype=np.int32)
-        result._add(rows, np.arange(other.n_labels + 1), labels)
+        result._add(rows, np.arange(other.n_labels + 1), labels, np.diff(other.indptr))
         return result
 
-    def _add(self, X: SparseRows, docs_indptr: Array, docs: Array) -> None:
-        mine, theirs = (self.indptr, self.indices, self.values), (X.indptr, X.indices, X.values)
-        triple = cross_kernels.add_documents(*mine, *theirs, docs_indptr, docs, self.n_terms)
-        most = _entries_each(np.diff(triple[0]), self.most_entries)
-        if most is not None:
-            triple = cross_kernels.largest_entries(*triple, most)
-        self.indptr, self.indices, self.values = triple
+    def _add(self, X: SparseRows, docs_indptr: Array, docs: Array, products: Array) -> None:
+        """`products` (L,): how many entries there are to add to each label's."""
+        most = _entries_each(np.diff(self.indptr) + products, int(_SLACK * self.most_entries))
+        self.indptr, self.indices, self.values = cross_kernels.add_documents(
+            self.indptr,
+            self.indices,
+            self.values,
+            X.indptr,
+            X.indices,
+            X.values,
+            docs_indptr,
+            docs,
+            self.n_terms,
+            self.n_terms if most is None else most,
+        )
+
+    def cut(self) -> CrossMoment:
+        """The same with no more than `most_entries`."""
+        most = _entries_each(np.diff(self.indptr), self.most_entries)
+        if most is None:
+            return self
+        indptr, indices, values = cross_kernels.largest_entries(self.indptr, self.indices, self.values, most)
+        return CrossMoment(indptr, indices, values, self.n_terms, self.most_entries)
 
     def lengths(self) -> Array:
         """(L,) float64: the Euclidean length of each label's row."""
-        labels = np.repeat(np.arange(self.n_labels), np.diff(self.indptr))
-        squares = np.bincount(labels, self.values.astype(np.float64) ** 2, minlength=self.n_labels)
-        return np.asarray(np.sqrt(squares))
+        lengths = np.zeros(self.n_labels)
+        cross_kernels.row_lengths(self.indptr, self.values, lengths)
+        return lengths
 
-    def by_word(self, scale: Array | None = None) -> SparseRows:
-        """(D, L): the transpose, each label's column times its `scale`; labels sorted in each row."""
+    def by_word(self) -> SparseRows:
+        """(D, L): the transpose; labels sorted in each row."""
         shape = self.n_labels, self.n_terms
         columns = scipy.sparse.csr_array((self.values, self.indices, self.indptr), shape=shape).tocsc()
         labels = columns.indices.astype(np.int32, copy=False)
-        values = columns.data if scale is None else (columns.data * scale[labels]).astype(np.float32)
-        return SparseRows(columns.indptr.astype(np.int64), labels, values, self.n_labels)
+        return SparseRows(columns.indptr.astype(np.int64), labels, columns.data, self.n_labels)
 
 
 def _entries_each(lengths: Array, most_entries: int) -> int | None:
@@ -127,17 +141,22 @@ class Cross:
     """(D, m) float32; m may be 0."""
     n_labels: int
     held_out_share: float
+    expected_entries: int = MOST_ENTRIES
+    """How large the cross moment may become, as far as that can be told before."""
     name: str = "cross"
 
     @property
     def accumulator_bytes(self) -> int:
-        return 8 * MOST_ENTRIES + 4 * self.omega.size
+        entries = int(_SLACK * min(MOST_ENTRIES, self.expected_entries))
+        return 8 * (entries + self.n_labels + 1) + tall_bytes(*self.omega.shape)
+
+    def cost(self, size: Size) -> Cost:
+        # a word and its weight are read for each label, and a sum is read and written
+        return Cost(gathered=16 * size.label_words + 12 * size.x_nnz * self.omega.shape[1])
 
     def zero(self) -> Sums:
-        return {
-            "cross": CrossMoment.zero(self.n_labels, len(self.weighting.idf)),
-            "words": np.zeros(self.omega.shape, np.float32),
-        }
+        cross = CrossMoment.zero(self.n_labels, len(self.weighting.idf))
+        return {"cross": cross, **zero_tall("words", *self.omega.shape)}
 
     def add(self, sums: Sums, block: Block) -> None:
         block = others(block, self.held_out_share)
@@ -146,4 +165,4 @@ class Cross:
         if self.omega.shape[1]:
             for start in range(0, X.n_rows, kernels.SLAB):
                 slab = X.slice(start, min(start + kernels.SLAB, X.n_rows))
-                kernels.add_transposed_times(slab, kernels.times(slab, self.omega), sums["words"])
+                add_tall(sums, "words", slab, kernels.times(slab, self.omega))

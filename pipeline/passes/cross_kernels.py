@@ -21,56 +21,55 @@ def add_documents(
     docs_indptr: Array,
     docs: Array,
     n_columns: int,
+    most: int,
 ) -> tuple[Array, Array, Array]:
-    """The CSR triple of M + Y'X.
+    """The CSR triple of M + Y'X, only the `most` largest entries of each row; the first of equal ones.
 
     Parameters
     ----------
     indptr, indices, values
         M (L, D): a row's columns may stand in any order, but not twice.
     x_indptr, x_indices, x_values
-        X (n, D).
+        X (n, D), none of it negative.
     docs_indptr, docs
         The documents of each label: Y' without its ones.
 
     Notes
     -----
-    Cost: nnz(M) + sum nnz(x) nnz(y) additions into one dense row; 8 bytes for each, before the cut to size.
+    Cost: nnz(M) + sum nnz(x) nnz(y) additions into one dense row, which stays in cache; 8 bytes for each
+    entry of the result.
     """
     n_labels = len(indptr) - 1
-    most = len(indices)
+    room = 0
     for label in range(n_labels):
-        for d in docs[docs_indptr[label] : docs_indptr[label + 1]]:
-            most += x_indptr[d + 1] - x_indptr[d]
+        room += min(most, _products(label, indptr, x_indptr, docs_indptr, docs))
     out_indptr = np.zeros(n_labels + 1, np.int64)
-    out_indices = np.empty(most, np.int32)
-    out_values = np.empty(most, np.float32)
-    row = np.zeros(n_columns, np.float64)
-    seen = np.zeros(n_columns, np.bool_)
+    out_indices = np.empty(room, np.int32)  # more than is needed, but memory is only taken by what is written
+    out_values = np.empty(room, np.float32)
+    row = np.zeros(n_columns, np.float32)
+    columns = np.empty(n_columns, np.int32)  # those of the row that are not zero, as they turned up
+    sums = np.empty(n_columns, np.float32)
     end = 0
     for label in range(n_labels):
-        start = end
+        count = 0
         for entry in range(indptr[label], indptr[label + 1]):
-            column = indices[entry]
-            seen[column] = True
-            row[column] = values[entry]
-            out_indices[end] = column
-            end += 1
+            columns[count] = indices[entry]
+            row[indices[entry]] = values[entry]
+            count += 1
         for d in docs[docs_indptr[label] : docs_indptr[label + 1]]:
             for entry in range(x_indptr[d], x_indptr[d + 1]):
                 column = x_indices[entry]
-                if not seen[column]:
-                    seen[column] = True
-                    out_indices[end] = column
-                    end += 1
-                row[column] += x_values[entry]
-        for entry in range(start, end):
-            column = out_indices[entry]
-            out_values[entry] = row[column]
-            row[column] = 0.0
-            seen[column] = False
+                sum_so_far = row[column]
+                row[column] = sum_so_far + x_values[entry]
+                if sum_so_far == 0.0 and x_values[entry] > 0.0:
+                    columns[count] = column
+                    count += 1
+        for i in range(count):
+            sums[i] = row[columns[i]]
+            row[columns[i]] = 0.0
+        end = _write_largest(columns[:count], sums[:count], most, out_indices, out_values, end)
         out_indptr[label + 1] = end
-    return out_indptr, out_indices[:end].copy(), out_values[:end].copy()
+    return out_indptr, out_indices[:end], out_values[:end]
 
 
 @_jit
@@ -83,20 +82,68 @@ def largest_entries(indptr: Array, indices: Array, values: Array, most: int) -> 
     out_indices = np.empty(out_indptr[-1], np.int32)
     out_values = np.empty(out_indptr[-1], np.float32)
     for row in range(n_rows):
-        start, stop, end = indptr[row], indptr[row + 1], out_indptr[row]
-        if stop - start <= most:
-            out_indices[end : end + stop - start] = indices[start:stop]
-            out_values[end : end + stop - start] = values[start:stop]
-            continue
-        bound = np.partition(values[start:stop], stop - start - most)[stop - start - most]
-        equal = most - (values[start:stop] > bound).sum()  # how many of the entries at the bound stay
-        for entry in range(start, stop):
-            if values[entry] > bound or (values[entry] == bound and equal > 0):
-                equal -= values[entry] == bound
-                out_indices[end] = indices[entry]
-                out_values[end] = values[entry]
-                end += 1
+        entries = slice(indptr[row], indptr[row + 1])
+        _write_largest(indices[entries], values[entries], most, out_indices, out_values, out_indptr[row])
     return out_indptr, out_indices, out_values
+
+
+@_jit
+def _products(label: int, indptr: Array, x_indptr: Array, docs_indptr: Array, docs: Array) -> int:
+    """As many entries as a label's row may get."""
+    total = indptr[label + 1] - indptr[label]
+    for d in docs[docs_indptr[label] : docs_indptr[label + 1]]:
+        total += x_indptr[d + 1] - x_indptr[d]
+    return int(total)
+
+
+@_jit
+def _write_largest(
+    columns: Array, sums: Array, most: int, out_indices: Array, out_values: Array, end: int
+) -> int:
+    """Write the `most` largest of some positive entries from place `end` on; returns where they end.
+
+    The bound between large and small is found in the upper bits of the numbers, which are ordered as the
+    numbers are; only those that agree with the bound's are compared in full.
+    """
+    n = len(sums)
+    if n <= most:
+        out_indices[end : end + n] = columns
+        out_values[end : end + n] = sums
+        return end + n
+    bits = sums.view(np.int32)
+    histogram = np.zeros(4096, np.int32)  # by sign, exponent and the first three bits of the fraction
+    for i in range(n):
+        histogram[bits[i] >> 20] += 1
+    larger, bin_ = 0, 4095
+    while larger + histogram[bin_] < most:
+        larger += histogram[bin_]
+        bin_ -= 1
+    alike = np.empty(histogram[bin_], np.float32)
+    count = 0
+    for i in range(n):
+        if bits[i] >> 20 == bin_:
+            alike[count] = sums[i]
+            count += 1
+    place = count - (most - larger)  # of the bound, were they sorted
+    bound = np.partition(alike, place)[place]
+    equal = most - larger - (alike > bound).sum()  # how many of the entries at the bound stay
+    for i in range(n):
+        if sums[i] > bound or (sums[i] == bound and equal > 0):
+            equal -= sums[i] == bound
+            out_indices[end] = columns[i]
+            out_values[end] = sums[i]
+            end += 1
+    return end
+
+
+@_jit
+def row_lengths(indptr: Array, values: Array, out: Array) -> None:
+    """Write the Euclidean length of each row."""
+    for row in range(len(out)):
+        squares = 0.0
+        for entry in range(indptr[row], indptr[row + 1]):
+            squares += np.float64(values[entry]) ** 2
+        out[row] = np.sqrt(squares)
 
 
 @_jit

@@ -9,8 +9,9 @@ import numpy as np
 from pipeline.corpus.rows import Array, SparseRows
 from pipeline.corpus.store import Block
 from pipeline.passes import kernels
+from pipeline.passes.cost import Cost, Size
 from pipeline.passes.held_out import others
-from pipeline.passes.pairs import accumulator_type
+from pipeline.passes.labels import label_bytes, zero_labels
 from pipeline.passes.run import Sums
 from pipeline.passes.weighting import Weighting
 
@@ -36,10 +37,15 @@ class Features:
 
     @property
     def accumulator_bytes(self) -> int:
-        return 8 * self.width * (self.width + self.n_labels)
+        return 8 * self.width**2 + label_bytes(self.n_labels, self.width)
+
+    def cost(self, size: Size) -> Cost:
+        p, m = self.waves.shape
+        flops = size.n_docs * (self.width**2 + 2 * p * m)
+        return Cost(flops, 4 * size.x_nnz * p + 8 * size.y_nnz * self.width)
 
     def zero(self) -> Sums:
-        labels = np.zeros((self.n_labels, self.width), accumulator_type(self.n_labels * self.width))
+        labels = zero_labels(self.n_labels, self.width)
         return {"gram": np.zeros((self.width, self.width)), "labels": labels}
 
     def add(self, sums: Sums, block: Block) -> None:

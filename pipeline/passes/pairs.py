@@ -9,7 +9,9 @@ import numpy as np
 from pipeline.corpus.rows import Array
 from pipeline.corpus.store import Block
 from pipeline.passes import kernels
+from pipeline.passes.cost import Cost, Size
 from pipeline.passes.run import Sums
+from pipeline.passes.tall import add_tall, tall, tall_bytes, zero_tall
 from pipeline.passes.words import WordView
 
 
@@ -50,20 +52,21 @@ class Pairs:
     name: str = "pairs"
 
     @property
-    def _width(self) -> int:
-        return self.n_terms if self.sketch is None else int(self.sketch.shape[1])
-
-    @property
     def accumulator_bytes(self) -> int:
-        return 8 * self.n_terms * self._width
+        D = self.n_terms
+        return 8 * D + (8 * D * D if self.sketch is None else tall_bytes(*self.sketch.shape))
+
+    def cost(self, size: Size) -> Cost:
+        if self.sketch is None:
+            return Cost(gathered=8 * size.pairs)  # half of the pairs, 16 bytes each
+        return Cost(gathered=12 * size.x_nnz * self.sketch.shape[1])
 
     def zero(self) -> Sums:
-        size = self.n_terms * self._width
-        return {
-            "statistics": np.zeros(7),
-            "term_totals": np.zeros(self.n_terms),
-            "pairs": np.zeros((self.n_terms, self._width), accumulator_type(size)),
-        }
+        D = self.n_terms
+        sums: Sums = {"statistics": np.zeros(7), "term_totals": np.zeros(D)}
+        if self.sketch is None:
+            return {**sums, "pairs": np.zeros((D, D))}
+        return {**sums, **zero_tall("pairs", *self.sketch.shape)}
 
     def add(self, sums: Sums, block: Block) -> None:
         X = self.view.words(block)
@@ -84,27 +87,30 @@ class Pairs:
             return
         for start in range(0, X.n_rows, kernels.SLAB):
             slab = X.slice(start, min(start + kernels.SLAB, X.n_rows))
-            kernels.add_transposed_times(slab, kernels.times(slab, self.sketch), sums["pairs"])
+            add_tall(sums, "pairs", slab, kernels.times(slab, self.sketch))
 
 
 def exact_m2(sums: Sums, view: WordView) -> Array:
-    """(D, D): M2 = X'X / sum n², or without self-pairs (X'X - diag(c)) / sum n(n - 1)."""
-    upper = np.triu(sums["pairs"])
-    M2 = upper + np.triu(upper, 1).T
+    """(D, D): M2 = X'X / sum n², or without self-pairs (X'X - diag(c)) / sum n(n - 1).
+
+    The pairs leave the accumulator.
+    """
+    M2: Array = sums.pop("pairs")
+    for j in range(1, len(M2)):
+        M2[j, :j] = M2[:j, j]
     if view.drop_self_pairs:
         M2[np.diag_indices(len(M2))] -= sums["term_totals"]
-    return np.asarray(M2 / Statistics.of(sums).pairs)
+    M2 /= Statistics.of(sums).pairs
+    return M2
 
 
 def sketched_m2(sums: Sums, view: WordView, sketch: Array) -> Array:
-    """(D, p): M2 Omega, from X'(X Omega)."""
-    product: Array = sums["pairs"]
+    """(D, p) float32: M2 Omega, made in place of X'(X Omega), which leaves the accumulator."""
+    product = tall(sums, "pairs")
+    del sums["pairs"]
     if view.drop_self_pairs:
-        product -= sums["term_totals"][:, None] * sketch
+        for start in range(0, len(product), kernels.SLAB):  # another D x p would be large
+            rows = slice(start, start + kernels.SLAB)
+            product[rows] -= sums["term_totals"][rows, None] * sketch[rows]
     product /= Statistics.of(sums).pairs
     return product
-
-
-def accumulator_type(size: int) -> type[np.floating]:
-    """Double precision, unless an accumulator would take more than 256 MB."""
-    return np.float64 if 8 * size <= 256_000_000 else np.float32

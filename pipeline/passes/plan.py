@@ -1,96 +1,363 @@
-"""How the corpus is cut for a pass: by its blocks and the accumulators' size alone, never by the workers."""
+"""What a fit will take, in bytes, before anything is read; and what is given up when that is too much.
+
+Every stage is described by the passes it runs, made of arrays that have a shape and no memory: so each pass
+itself says what its sums and inputs take. To stay below a limit, fewer tasks run at a time, which leaves the
+model as it is; then sketch and features get narrower; at last sums lie in mapped files, which is slow. What
+changes the model depends on the corpus and the limit alone, never on the number of threads.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field, fields, is_dataclass
+from typing import Any, Literal
 
 import numpy as np
 
+from pipeline.corpus.rows import Array
 from pipeline.corpus.store import Corpus
+from pipeline.errors import InputError
+from pipeline.passes import kernels
+from pipeline.passes.cost import Cost, Size, corpus_size
+from pipeline.passes.cross import MOST_ENTRIES, Cross
+from pipeline.passes.features import Features
+from pipeline.passes.head_sizes import HEAD_BYTES, HeadSizes, head_sizes
+from pipeline.passes.labels import Directions, Labels, label_bytes
+from pipeline.passes.pairs import Pairs
+from pipeline.passes.responsibilities import Responsibilities
+from pipeline.passes.run import Pass, Together
+from pipeline.passes.sample import SHARE, sampled_blocks
+from pipeline.passes.segments import ACCUMULATORS_BYTES, segments
+from pipeline.passes.triples import Triples
+from pipeline.passes.weighting import Weighting
+from pipeline.passes.words import WordView
+from pipeline.tasks import n_cpus
 
-MAX_SEGMENTS = 32
-ACCUMULATORS_BYTES = 2_000_000_000
-"""What all partial sums of a pass may take together."""
-
-
-HEAD_BYTES = 2_000_000_000
-"""What the head may take, where users do not say."""
-_HEAD_DIM = 1500
-_HEAD_WORDS = 300
-_HEAD_WAVES = 1000
-_HEAD_WORK = 4e11
-"""Multiply-adds that F'F may take, N p²: some seconds."""
+EXACT_TERMS = 4096
+"""Widest corpus whose word pairs are held whole: 134 MB of M2 in double precision."""
+OVERSAMPLING = 100
+BASE_BYTES = 470_000_000
+"""Interpreter, libraries and kernels, the first time with their compiler."""
+_CHOICE_BYTES = 100_000_000
+"""At the most, scores that one thread holds while choices are made, or the shortlists they are made on."""
+SLOWER_THAN_LIMIT = 1.5
+"""How many times as long stages take as their cost at the machine's own rates, by experience."""
+_NAME_BYTES = 80
+"""A short text in a list."""
 
 
 @dataclass(frozen=True, slots=True)
-class HeadSizes:
-    """How many features the head has, and what they are."""
+class Wanted:
+    """What is to be learned, as far as it decides what that takes."""
 
-    labels: int
-    """Directions from the word-label cross moment."""
-    words: int
-    """Directions of the words themselves, once every label has its own."""
-    waves: int
-    """Random waves of all these directions."""
-    reason: str
-    """What set the number of features."""
+    n_components: int = 100
+    whitening: Literal["auto", "exact", "sketch"] = "auto"
+    view: WordView = field(default_factory=WordView)
+    error_bars: bool = True
+    has_ridge: bool = False
+    has_refined: bool = False
+    head_dim: int | None = None
+
+    def is_exact(self, n_terms: int) -> bool:
+        return self.whitening == "exact" or (self.whitening == "auto" and n_terms <= EXACT_TERMS)
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """Bytes of a stage at its worst moment, and the least that it has to do."""
+
+    name: str
+    held: int
+    """Inputs, results of earlier stages, and what is made of them."""
+    accumulator: int = 0
+    n_accumulators: int = 0
+    working: int = 0
+    """Blocks and slabs of the tasks that run at a time."""
+    cost: Cost = field(default_factory=Cost)
 
     @property
     def total(self) -> int:
-        return self.labels + self.words + self.waves
-
-
-def head_sizes(
-    n_docs: int, n_terms: int, n_labels: int, wanted: int | None = None, memory_bytes: int = HEAD_BYTES
-) -> HeadSizes:
-    """As many features as wanted, or as pay; fewer where memory does not suffice.
-
-    A direction takes 8 D bytes (in the basis, and once more when its words are put in the source's order) and
-    40 L for the accumulators of running tasks and for what is solved; F'F itself 40 p² in the same way.
-    """
-    each, square = 8 * n_terms + 40 * n_labels, 40
-    affordable = int((-each + (each**2 + 4 * square * memory_bytes) ** 0.5) / (2 * square))
-    directions = min(n_labels, n_terms) + min(_HEAD_WORDS, n_terms - min(n_labels, n_terms))
-    limits = (
-        {"as asked for": wanted, "no more than words": n_terms}
-        if wanted is not None
-        else {
-            "no more are of use": directions + _HEAD_WAVES,
-            "no more than documents": n_docs,
-            "more seldom pay": _HEAD_DIM,
-            f"work: N p² <= {_HEAD_WORK:.0e}": int((_HEAD_WORK / max(1, n_docs)) ** 0.5),
-        }
-    )
-    limits[f"memory: {affordable} features take {memory_bytes / 1e9:.2g} GB"] = affordable
-    reason, most = min(limits.items(), key=lambda limit: limit[1])  # the first of equal ones
-    most = max(1, most)
-    labels = min(n_labels, n_terms, most)
-    words = min(_HEAD_WORDS if wanted is None else most, n_terms - labels, most - labels)
-    waves = min(_HEAD_WAVES, most - labels - words) if wanted is None else 0
-    return HeadSizes(labels, words, waves, reason)
+        """With what any process takes."""
+        return BASE_BYTES + self.held + self.n_accumulators * self.accumulator + self.working
 
 
 @dataclass(frozen=True, slots=True)
-class Segment:
-    """A run of blocks that one task streams into one accumulator."""
+class Plan:
+    """How a fit will be run, and what it will take."""
 
-    number: int
-    blocks: range
-    n_docs: int
+    stages: tuple[Stage, ...]
+    at_a_time: int
+    """Tasks at a time; this alone depends on the machine."""
+    oversampling: int
+    accumulators_bytes: int
+    """What decides the number of segments."""
+    sizes: HeadSizes | None
+    spill: bool
+    """Sums lie in mapped files."""
+    memory_limit: int | None
+
+    @property
+    def peak(self) -> int:
+        """Bytes of a process that does nothing else, at the worst moment."""
+        return max(stage.total for stage in self.stages)
+
+    def as_dict(self) -> dict[str, Any]:
+        rows = [
+            {
+                "stage": stage.name,
+                "bytes": stage.total,
+                "held_bytes": stage.held,
+                "accumulators": stage.n_accumulators,
+                "accumulator_bytes": stage.accumulator,
+                "working_bytes": stage.working,
+                "flops": stage.cost.flops,
+                "gathered_bytes": stage.cost.gathered,
+            }
+            for stage in self.stages
+        ]
+        return {
+            "peak_bytes": self.peak,
+            "memory_limit": self.memory_limit,
+            "tasks_at_a_time": self.at_a_time,
+            "oversampling": self.oversampling,
+            "head_dim": None if self.sizes is None else self.sizes.total,
+            "spill": self.spill,
+            "stages": rows,
+        }
 
 
-def segments(corpus: Corpus, accumulator_bytes: int) -> list[Segment]:
-    """Cut the corpus into segments of about as many documents each.
+def make_plan(
+    corpus: Corpus, wanted: Wanted, memory_limit: int | None = None, n_threads: int | None = None
+) -> Plan:
+    """The most that fits into the limit; with no limit, what is best for corpora of any size.
 
-    Few when accumulators are large, for each segment makes one; never more than there are blocks.
+    Raises
+    ------
+    InputError
+        Nothing fits: says what the least would take.
     """
-    affordable = max(2, ACCUMULATORS_BYTES // max(1, accumulator_bytes))
-    count = min(corpus.n_blocks, MAX_SEGMENTS, affordable)
-    ends = np.cumsum(corpus.block_rows)
-    cuts = np.searchsorted(ends, ends[-1] * np.arange(1, count) / count, side="left") + 1
-    bounds = np.unique([0, *np.minimum(cuts, corpus.n_blocks), corpus.n_blocks])
-    starts = np.concatenate([[0], ends])
-    return [
-        Segment(i, range(a, b), int(starts[b] - starts[a]))
-        for i, (a, b) in enumerate(zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True))
-    ]
+    most = n_threads or n_cpus()
+    smallest: Plan | None = None
+    for oversampling, head_bytes, accumulators_bytes, spill in _levels(memory_limit):
+        sizes = None
+        if wanted.has_ridge:
+            shape = corpus.n_docs, corpus.n_terms, corpus.n_labels
+            sizes = head_sizes(*shape, wanted.head_dim, head_bytes)
+
+        def plan(
+            at_a_time: int,
+            level: tuple[int, int, HeadSizes | None, bool] = (oversampling, accumulators_bytes, sizes, spill),
+        ) -> Plan:
+            stages = _Stages(corpus, wanted, at_a_time, *level)
+            return Plan(tuple(stages.all()), at_a_time, *level, memory_limit)
+
+        # whether a level fits is asked for one task, so that the answer does not depend on the threads
+        smallest = plan(1)
+        if memory_limit is None or smallest.peak <= memory_limit:
+            plans = (plan(at_a_time) for at_a_time in range(1 if spill else most, 0, -1))
+            return next(found for found in plans if memory_limit is None or found.peak <= memory_limit)
+    assert smallest is not None
+    assert memory_limit is not None
+    worst = max(smallest.stages, key=lambda stage: stage.total)
+    raise InputError(
+        f"The fit does not fit into memory_limit={gigabytes(memory_limit)}. Found that even with one task "
+        f"at a time, a sketch of {wanted.n_components + smallest.oversampling} columns, the fewest features "
+        f"and sums on disk the stage '{worst.name}' takes {gigabytes(worst.total)}, "
+        f"{gigabytes(BASE_BYTES)} of it before anything is read. "
+        f"Raise memory_limit to {gigabytes(1.01 * smallest.peak)}, ask for fewer topics (n_components), "
+        "or leave out rare words when the corpus is ingested."
+    )
+
+
+def _levels(memory_limit: int | None) -> Iterator[tuple[int, int, int, bool]]:
+    """Oversampling, bytes for the head, bytes for all segments' accumulators, and whether sums are mapped."""
+    if memory_limit is None:
+        yield OVERSAMPLING, HEAD_BYTES, ACCUMULATORS_BYTES, False
+        return
+    for spill in (False, True):
+        for oversampling, share in ((100, 2), (100, 4), (50, 4), (50, 8), (20, 16), (20, 64)):
+            # a single segment needs no second accumulator to be merged into
+            for accumulators_bytes in (0,) if spill else (ACCUMULATORS_BYTES, 0):
+                yield oversampling, max(0, memory_limit - BASE_BYTES) // share, accumulators_bytes, spill
+
+
+@dataclass(frozen=True, slots=True)
+class _Stages:
+    """The stages of a fit, one way of running it."""
+
+    corpus: Corpus
+    wanted: Wanted
+    at_a_time: int
+    oversampling: int
+    accumulators_bytes: int
+    sizes: HeadSizes | None
+    spill: bool
+
+    def all(self) -> Iterator[Stage]:
+        """In their order. What one leaves behind is held by those after it."""
+        held = 0
+        if self._cross is not None:  # the cross moment as it is kept, and by word
+            held += 2 * 8 * min(MOST_ENTRIES, self._cross.expected_entries)
+        yield from self._whitening(held)
+        if self._ridge is not None:
+            p, D = self._ridge.B.shape[1], self.corpus.n_terms
+            extra = self._tall + array_bytes(self._ridge) + 24 * p * p
+            yield Stage("head subspace", held + extra, cost=Cost(3 * D * p * p))
+        yield from self._topics(held)
+        if self._ridge is not None:
+            held += array_bytes(self._ridge) + self._ridge.accumulator_bytes
+        yield from self._labels(held)
+
+    def _whitening(self, held: int) -> Iterator[Stage]:
+        """Pass 1, and what leads to it and from it to W."""
+        view, D, width = self.wanted.view, self.corpus.n_terms, self._width
+        beside = [] if self._cross is None else [self._cross]
+        if self.wanted.is_exact(D):
+            yield self._pass(Pairs(view, D), *beside, transient=held)
+            yield Stage("whitening", 8 * D * D + 4 * self._tall + 20 * 8 * D + held)
+            return
+        sketch = 4 * D * width
+        sample = sum(self.corpus.info.blocks[i].x_nnz for i in sampled_blocks(self.corpus))
+        own_terms = min(D, sample)
+        own = 4 * own_terms * width
+        turns = Cost(5 * 3 * own_terms * width**2, 4 * 12 * SHARE * self._size.x_nnz * width)
+        # the sample as it was read, thinned, and with its columns numbered anew
+        yield Stage("warm start", own + max(own, sketch) + 3 * 8 * sample + 20 * D, cost=turns)
+        yield self._pass(Pairs(view, D, hollow(D, width)), *beside, held=8 * sample, transient=held)
+        made = self._spilled(sketch) + self._tall
+        yield Stage("whitening", sketch + made + held, cost=Cost(5 * D * width**2))
+
+    def _topics(self, held: int) -> Iterator[Stage]:
+        """Pass 2, the decomposition, and O with its error bars."""
+        D, K = self.corpus.n_terms, self._topic_count
+        triples = Triples(self.wanted.view, hollow(D, K), self.wanted.error_bars)
+        beside = [] if self._ridge is None else [self._ridge]
+        yield self._pass(triples, *beside, held=held)
+        held += sum(array_bytes(work) + work.accumulator_bytes for work in beside)
+        products = self._spilled(triples.accumulator_bytes - 16 * K**3)
+        made = 4 * self._tall + products + 10 * 8 * K**3  # W before and after, O, and a product
+        yield Stage("tensor", held + made, cost=Cost(20 * K**4 + 10 * D * K * K))
+
+    def _labels(self, held: int) -> Iterator[Stage]:
+        """Pass 3, the choice of the head, and the model."""
+        wanted, tall = self.wanted, self._tall
+        D, L, K = self.corpus.n_terms, self.corpus.n_labels, self._topic_count
+        directions = Directions(hollow(K, K), hollow(D, K) if wanted.view.drop_self_pairs else None)
+        works: list[Pass] = [
+            Labels(wanted.view, hollow(D, K), directions, L, directions if wanted.error_bars else None)
+        ]
+        O = tall
+        if wanted.has_refined:
+            works.append(Responsibilities(wanted.view, hollow(D, K), hollow(K), L, 0.0))
+            O = 0  # only its logarithm is needed
+        yield self._pass(*works, held=held + O)
+        # W and O; sums of Q, and Q; of the EM step the sums, the logarithm of O, and a new O
+        held += tall + O + 3 * label_bytes(L, K)
+        if wanted.has_refined:
+            held += self._spilled(tall) + 2 * tall + label_bytes(L, K)
+        weights, memory, choice = 4 * L * K, 0, Cost()
+        if self.sizes is not None:
+            p = self.sizes.total + 1
+            weights += 4 * L * p
+            memory = 8 * min(MOST_ENTRIES, round(self._size.label_words)) + 8 * D
+            scores = min(1e8, L * self._size.n_docs / 10)  # of held-out documents
+            held += (1 + self.at_a_time) * min(_CHOICE_BYTES, round(12 * scores))
+            held += 2 * 4 * L * p + 24 * p * p + 2 * memory
+            choice = Cost(6 * scores * (p + K))
+        yield Stage("head", held, cost=choice)
+        model = 2 * tall + (0 if self._ridge is None else array_bytes(self._ridge) + 2 * memory)
+        # the memory of labels once more, with words in the order of the source; and their names
+        yield Stage("model", model + weights + _NAME_BYTES * (D + L))
+
+    @property
+    def _size(self) -> Size:
+        return corpus_size(self.corpus)
+
+    @property
+    def _topic_count(self) -> int:
+        return min(self.wanted.n_components, self.corpus.n_terms)
+
+    @property
+    def _width(self) -> int:
+        return min(self.corpus.n_terms, self._topic_count + self.oversampling)
+
+    @property
+    def _tall(self) -> int:
+        """Bytes of a D x K matrix."""
+        return 4 * self.corpus.n_terms * self._topic_count
+
+    @property
+    def _weighting(self) -> Weighting:
+        return Weighting(hollow(self.corpus.n_terms))
+
+    @property
+    def _cross(self) -> Cross | None:
+        if self.sizes is None:
+            return None
+        omega = hollow(self.corpus.n_terms, self.sizes.words)
+        return Cross(self._weighting, omega, self.corpus.n_labels, 0.0, round(self._size.label_words))
+
+    @property
+    def _ridge(self) -> Features | None:
+        if self.sizes is None:
+            return None
+        linear, waves = self.sizes.labels + self.sizes.words, self.sizes.waves
+        arrays = hollow(self.corpus.n_terms, linear), hollow(linear, waves), hollow(waves)
+        return Features(self._weighting, *arrays, self.corpus.n_labels, 0.0)
+
+    def _spilled(self, nbytes: int) -> int:
+        return 0 if self.spill else nbytes
+
+    def _pass(self, *works: Pass, held: int = 0, transient: int = 0) -> Stage:
+        """A read of the corpus; `transient` is what each task makes anew while it adds a block."""
+        work = Together(works)
+        accumulator = work.accumulator_bytes
+        cut = segments(self.corpus, accumulator, self.accumulators_bytes)
+        running = min(self.at_a_time, len(cut))
+        blocks = self.corpus.info.blocks
+        value = {"ones": 0, "uint8": 1, "uint16": 2}.get(self.corpus.info.values, 4)
+        # one block is read while another is worked on; documents that are not held out, and their weights
+        block = max((3 * (4 + value) + 8) * b.x_nnz + 40 * b.n_docs + 8 * b.y_nnz for b in blocks)
+        slab = kernels.SLAB * sum(_widths(part) for part in works)
+        return Stage(
+            work.name,
+            held + array_bytes(work),
+            self._spilled(accumulator),
+            min(len(cut), running + 1),
+            running * (block + slab + transient),
+            work.cost(self._size),
+        )
+
+
+def _widths(work: Pass) -> int:
+    """Bytes that a task makes of one document."""
+    if isinstance(work, Features):
+        return int(12 * work.width)
+    if isinstance(work, Triples):
+        return int((12 + 4 * kernels.TRIPLE_BLOCK) * work.W.shape[1])
+    return 16 * max((array.shape[1] for array in _arrays(work) if array.ndim == 2), default=0)
+
+
+def hollow(*shape: int) -> Array:
+    """A float32 array of zeros that takes no memory; `nbytes` tells what a real one would."""
+    return np.broadcast_to(np.float32(0), shape)
+
+
+def array_bytes(value: Any) -> int:
+    """Bytes of all arrays in a dataclass of dataclasses, tuples and arrays; each counts once."""
+    return sum({id(array): int(array.nbytes) for array in _arrays(value)}.values())
+
+
+def _arrays(value: Any) -> Iterator[Array]:
+    if isinstance(value, np.ndarray):
+        yield value
+    elif isinstance(value, tuple):
+        for item in value:
+            yield from _arrays(item)
+    elif is_dataclass(value):
+        for part in fields(value):
+            yield from _arrays(getattr(value, part.name))
+
+
+def gigabytes(nbytes: float) -> str:
+    return f"{nbytes / 1e9:.2f}GB"

@@ -9,9 +9,11 @@ import numpy as np
 from pipeline.corpus.rows import Array, SparseRows
 from pipeline.corpus.store import Block
 from pipeline.passes import kernels
+from pipeline.passes.cost import Cost, Size
 from pipeline.passes.held_out import others
-from pipeline.passes.pairs import accumulator_type
+from pipeline.passes.labels import label_bytes, zero_labels
 from pipeline.passes.run import Sums
+from pipeline.passes.tall import add_tall, tall_bytes, zero_tall
 from pipeline.passes.words import WordView
 
 _SMALLEST = float(np.finfo(np.float32).tiny)
@@ -40,13 +42,18 @@ class Responsibilities:
     @property
     def accumulator_bytes(self) -> int:
         D, K = self.log_O.shape
-        return int(8 * K * (D + self.n_labels))
+        return tall_bytes(D, K) + label_bytes(self.n_labels, K)
+
+    def cost(self, size: Size) -> Cost:
+        K = self.log_O.shape[1]
+        labels = 8 if self.log_Q is None else 12
+        return Cost(gathered=12 * size.x_nnz * K + labels * size.y_nnz * K)
 
     def zero(self) -> Sums:
         D, K = self.log_O.shape
         return {
-            "words": np.zeros((D, K), accumulator_type(D * K)),
-            "labels": np.zeros((self.n_labels, K), accumulator_type(self.n_labels * K)),
+            **zero_tall("words", D, K),
+            "labels": zero_labels(self.n_labels, K),
             "topics": np.zeros(K),
         }
 
@@ -57,7 +64,7 @@ class Responsibilities:
             stop = min(start + kernels.SLAB, X.n_rows)
             words, labels = X.slice(start, stop), block.Y.slice(start, stop)
             R = posterior(words, self.log_O, self.log_pi, labels, self.log_Q)
-            kernels.add_transposed_times(words, R, sums["words"])
+            add_tall(sums, "words", words, R)
             kernels.add_label_moments(labels, R, sums["labels"])
             sums["topics"] += R.sum(axis=0, dtype=np.float64)
 

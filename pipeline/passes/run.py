@@ -1,13 +1,15 @@
 """A pass over the corpus as a map-reduce: segments in, one dictionary of sums out.
 
-A task streams one segment, a run of blocks, into one accumulator; segments are merged in a fixed tree. Both
-depend on the corpus alone, so the result is bitwise the same for one worker or fifty, threads or processes.
+A task streams one segment, a run of blocks, into one accumulator; segments are merged in their order, as they
+are done. Both depend on the corpus and the plan alone, so the result is bitwise the same for one worker or
+fifty, threads or processes.
 """
 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -17,8 +19,9 @@ import threadpoolctl
 
 from pipeline.corpus.rows import SparseRows
 from pipeline.corpus.store import Block, Corpus
-from pipeline.passes.plan import Segment
-from pipeline.tasks import tree_reduce
+from pipeline.passes.cost import Cost, Size
+from pipeline.passes.segments import Segment
+from pipeline.tasks import give_back_memory, ordered_reduce
 
 Sums = dict[str, Any]
 """An accumulator: every entry is a sum over documents, so two of them merge by adding.
@@ -28,6 +31,8 @@ Entries are arrays, or objects that know how to add themselves up, or sums again
 HeldWords = dict[int, SparseRows]
 """Words of blocks, by their number."""
 Progress = Callable[[str, float, float], None]
+_SPILL_BYTES = 16_000_000
+"""Smaller arrays are not worth a file."""
 
 
 class Pass(Protocol):
@@ -40,6 +45,9 @@ class Pass(Protocol):
     @property
     def accumulator_bytes(self) -> int:
         """About what its sums take."""
+
+    def cost(self, size: Size) -> Cost:
+        """What reading so much takes at the least."""
 
     def zero(self) -> Sums:
         """An accumulator for no documents at all."""
@@ -62,6 +70,9 @@ class Together:
     def accumulator_bytes(self) -> int:
         return sum(part.accumulator_bytes for part in self.parts)
 
+    def cost(self, size: Size) -> Cost:
+        return sum((part.cost(size) for part in self.parts), Cost())
+
     def zero(self) -> Sums:
         return {str(i): part.zero() for i, part in enumerate(self.parts)}
 
@@ -77,6 +88,10 @@ class Runner:
     n_threads: int | None = None
     client: Any = None
     progress: Progress | None = None
+    at_a_time: int | None = None
+    """Tasks at a time on local threads; as many as threads when None."""
+    spill: bool = False
+    """Large sums lie in mapped files, which the system may take out of memory."""
 
     def run_together(
         self, parts: Sequence[Pass], corpus: Corpus, segments: list[Segment], held: HeldWords | None = None
@@ -104,13 +119,19 @@ class Runner:
         if self.client is None:
             # One BLAS thread in each task: the task is the unit of parallelism, and the sums stay the same.
             with threadpoolctl.threadpool_limits(1):
-                stream = _Stream(work, corpus, held or {})
-                return tree_reduce(
-                    stream, merge_into, segments, name=work.name, n_threads=self.n_threads, on_done=advance
+                return ordered_reduce(
+                    _Stream(work, corpus, held or {}, self.spill),
+                    merge_into,
+                    segments,
+                    name=work.name,
+                    at_a_time=self.at_a_time or self.n_threads,
+                    on_done=advance,
                 )
         with tempfile.TemporaryDirectory(prefix="threepass-") as folder:
             remote = _RemoteStream(_by_path(work, Path(folder)), corpus)
-            return tree_reduce(remote, merged, segments, name=work.name, client=self.client, on_done=advance)
+            return ordered_reduce(
+                remote, merged, segments, name=work.name, client=self.client, on_done=advance
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,12 +141,28 @@ class _Stream:
     work: Pass
     corpus: Corpus
     held: HeldWords
+    spill: bool = False
 
     def __call__(self, segment: Segment) -> Sums:
-        sums = self.work.zero()
-        for number in segment.blocks:
-            self.work.add(sums, self.corpus.block(number, self.held.get(number)))
+        sums = spilled(self.work.zero()) if self.spill else self.work.zero()
+        for block in self._blocks(segment):
+            self.work.add(sums, block)
+        give_back_memory()
         return sums
+
+    def _blocks(self, segment: Segment) -> Iterator[Block]:
+        """Every block of the segment; the next one is read while this one is worked on."""
+
+        def read(number: int) -> Block:
+            return self.corpus.block(number, self.held.get(number))
+
+        with ThreadPoolExecutor(1) as reader:
+            upcoming = None
+            for number in segment.blocks:
+                block = read(number) if upcoming is None else upcoming.result()
+                following = number + segment.blocks.step
+                upcoming = reader.submit(read, following) if following in segment.blocks else None
+                yield block
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,6 +207,20 @@ def _mapped(function: Callable[[Any], Any], value: Any) -> Any:
     if is_dataclass(value) and not isinstance(value, type):
         return replace(value, **{field.name: function(getattr(value, field.name)) for field in fields(value)})
     return value
+
+
+def spilled(sums: Sums) -> Sums:
+    """The same zeros, large arrays of them in files without a name that lie in the temporary folder."""
+
+    def mapped(value: Any) -> Any:
+        if isinstance(value, dict):
+            return spilled(value)
+        if not isinstance(value, np.ndarray) or value.nbytes < _SPILL_BYTES:
+            return value
+        with tempfile.TemporaryFile(prefix="threepass-") as file:
+            return np.memmap(file, value.dtype, "w+", shape=value.shape)
+
+    return {name: mapped(value) for name, value in sums.items()}
 
 
 def merge_into(one: Sums, other: Sums) -> Sums:

@@ -9,10 +9,13 @@ import numpy as np
 from pipeline.corpus.rows import Array
 from pipeline.corpus.store import Block
 from pipeline.passes import kernels
-from pipeline.passes.pairs import accumulator_type
+from pipeline.passes.cost import Cost, Size
 from pipeline.passes.run import Sums
+from pipeline.passes.tall import add_tall, tall, tall_bytes, zero_tall
 from pipeline.passes.words import WordView
 
+_WORDS = 512
+"""Words whose outer products are held at a time: 41 MB at K = 100."""
 EVEN, ODD = "even", "odd"
 """Documents by the parity of their row: what the even ones alone tell differs from the whole by chance."""
 
@@ -50,7 +53,12 @@ class Triples:
     @property
     def accumulator_bytes(self) -> int:
         D, K = self.W.shape
-        return int(16 * K**3 + 8 * D * K * len(self._with_products))
+        return int(16 * K**3 + (8 * D + tall_bytes(D, K)) * len(self._with_products))
+
+    def cost(self, size: Size) -> Cost:
+        K = self.W.shape[1]
+        products = 0.5 * len(self._with_products)  # of the documents
+        return Cost(size.n_docs * (K**3 / 3 + K**2), (4 + 8 * products) * size.x_nnz * K)
 
     def zero(self) -> Sums:
         D, K = self.W.shape
@@ -60,7 +68,7 @@ class Triples:
             sums[f"pairs {half}"] = np.zeros((K, K))
             sums[f"triples {half}"] = np.zeros((K, K, K))
         for half in self._with_products:
-            sums[f"products {half}"] = np.zeros((D, K), accumulator_type(D * K))
+            sums |= zero_tall(f"products {half}", D, K)
             sums[f"totals {half}"] = np.zeros(D)
         return sums
 
@@ -80,7 +88,7 @@ class Triples:
                 kernels.add_whitened_triples(own, sums[f"triples {half}"])
                 if half in self._with_products:
                     rows = slab.take(np.arange(first, slab.n_rows, 2))
-                    kernels.add_transposed_times(rows, own, sums[f"products {half}"])
+                    add_tall(sums, f"products {half}", rows, own)
                     sums[f"totals {half}"] += np.bincount(rows.indices, rows.values, minlength=len(self.W))
 
     def moments(self, sums: Sums, *halves: str) -> WhitenedMoments:
@@ -95,25 +103,29 @@ class Triples:
         def total(name: str) -> Array:
             return np.asarray(np.sum([sums[f"{name} {half}"] for half in halves], axis=0))
 
-        pairs, triples = total("pairs"), kernels.symmetrised(total("triples"))
+        pairs, triples = total("pairs"), total("triples")
+        kernels.symmetrise(triples)
         n_pairs, n_triples = total("weights")
         if self.view.drop_self_pairs:
-            W = self.W.astype(np.float64)
-            A, c = total("products").astype(np.float64), total("totals")
-            pairs -= (W * c[:, None]).T @ W
-            K = W.shape[1]
+            K, c = self.W.shape[1], total("totals")
+            products = [tall(sums, f"products {half}") for half in halves]
             once = np.zeros((K, K, K))
-            for start in range(0, len(W), kernels.SLAB):  # sum_v A_v ⊗ w_v ⊗ w_v
-                rows = slice(start, start + kernels.SLAB)
-                outer = (W[rows, :, None] * W[rows, None, :]).reshape(len(W[rows]), -1)
-                once += (A[rows].T @ outer).reshape(K, K, K)
-                triples += 2 * ((W[rows] * c[rows, None]).T @ outer).reshape(K, K, K)
+            for start in range(0, len(self.W), _WORDS):
+                rows = slice(start, start + _WORDS)
+                W = self.W[rows].astype(np.float64)
+                A = np.add.reduce([product[rows] for product in products], dtype=np.float64)
+                cW = W * c[rows, None]
+                outer = (W[:, :, None] * W[:, None, :]).reshape(len(W), -1)
+                pairs -= cW.T @ W
+                once += (A.T @ outer).reshape(K, K, K)  # sum_v A_v ⊗ w_v ⊗ w_v
+                triples += 2 * (cW.T @ outer).reshape(K, K, K)
             triples -= once + once.transpose(1, 0, 2) + once.transpose(1, 2, 0)
         return WhitenedMoments(pairs / (n_pairs or 1), triples / (n_triples or 1))
 
-    def even_m2_times(self, sums: Sums, coordinates: Array) -> Array:
-        """(D, m): M2 W A for a (K, m) matrix A, M2 being that of the even documents, up to a factor."""
-        product = sums[f"products {EVEN}"] @ coordinates.astype(sums[f"products {EVEN}"].dtype)
+    def even_m2_times(self, sums: Sums, coordinates: Array, rows: slice) -> Array:
+        """(n, m): some rows of M2 W A for a (K, m) matrix A; M2 is the even documents', up to a factor."""
+        coordinates = coordinates.astype(np.float32)
+        product = tall(sums, f"products {EVEN}")[rows] @ coordinates
         if self.view.drop_self_pairs:
-            product -= sums[f"totals {EVEN}"][:, None] * (self.W @ coordinates.astype(self.W.dtype))
+            product -= sums[f"totals {EVEN}"][rows, None] * (self.W[rows] @ coordinates)
         return np.asarray(product)

@@ -14,6 +14,9 @@ import sparse
 import zarr
 from dask.base import tokenize
 from dask.sizeof import sizeof
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
 
 from pipeline import Corpus, InputError, StoreError, ingest_matrices
 from pipeline.corpus.rows import SparseRows
@@ -188,6 +191,53 @@ def test_rows__take_and_concatenate(small: Small) -> None:
     np.testing.assert_array_equal(rows.take(np.zeros(0, int)).to_scipy().toarray(), X[:0])
     parts = [rows.slice(a, b) for a, b in ((0, 10), (10, 10), (10, 60))]
     np.testing.assert_array_equal(SparseRows.concatenate(parts).to_scipy().toarray(), X)
+
+
+def rows_of(dense: np.ndarray, dtype: type | None) -> SparseRows:
+    """Without a type, ones."""
+    csr = scipy.sparse.csr_array(dense)
+    values = None if dtype is None else csr.data.astype(dtype)
+    return SparseRows(csr.indptr.astype(np.int64), csr.indices.astype(np.int32), values, dense.shape[1])
+
+
+VALUES = [None, np.uint8, np.float32, np.float64]
+
+
+@pytest.mark.parametrize("dtype", VALUES, ids=str)
+@given(picked=st.lists(st.integers(0, 19), max_size=30))
+def test_rows__take_equals_picking_dense_rows(dtype: type | None, picked: list[int]) -> None:
+    dense = random_matrices(20, 9, 1)[0]
+    rows = rows_of(dense, dtype)
+    for array in (rows.indptr, rows.indices, rows.values):
+        if array is not None:
+            array.flags.writeable = False  # as a memory map is
+    taken = rows.take(np.array(picked, np.int64))
+    assert (taken.indptr.dtype, taken.indices.dtype) == (np.int64, np.int32)
+    assert (taken.values is None) == (dtype is None)
+    assert taken.values is None or taken.values.dtype == dtype
+    assert taken.n_columns == 9
+    expected = dense if dtype is not None else (dense > 0) * 1
+    np.testing.assert_array_equal(taken.to_scipy().toarray(), expected[picked])
+
+
+@pytest.mark.parametrize("dtype", VALUES, ids=str)
+@given(
+    dense=hnp.arrays(
+        np.uint8, st.tuples(st.integers(0, 5), st.integers(0, 12)), elements=st.sampled_from([0, 0, 1, 3])
+    )
+)
+def test_rows__compact_has_only_the_columns_in_use(dtype: type | None, dense: np.ndarray) -> None:
+    rows = rows_of(dense, dtype)
+    kept = rows.indices.copy()
+    small, columns = rows.compact()
+    np.testing.assert_array_equal(columns, np.flatnonzero(dense.any(axis=0)))
+    assert small.shape == (len(dense), len(columns))
+    assert small.indices.dtype == np.int32
+    assert small.values is rows.values
+    expected = dense if dtype is not None else (dense > 0) * 1
+    np.testing.assert_array_equal(small.to_scipy().toarray(), expected[:, columns])
+    np.testing.assert_array_equal(columns[small.indices], rows.indices)  # and back
+    np.testing.assert_array_equal(rows.indices, kept)
 
 
 def test_open__missing(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse
 
 from pipeline.corpus.rows import SparseRows
-from pipeline.decompose import subspace
+from pipeline.decompose import subspace, tall
 from pipeline.decompose.subspace import label_directions, orthonormal, random_waves
 from pipeline.passes.cross import CrossMoment
 from pipeline.passes.features import features
@@ -221,8 +221,22 @@ def test_orthonormal__in_place(rows: int, monkeypatch: pytest.MonkeyPatch) -> No
     M = np.random.default_rng(0).standard_normal((30, 6)).astype(np.float32)
     before, expected = M.copy(), orthonormal(M)
     np.testing.assert_array_equal(M, before)
-    monkeypatch.setattr(subspace, "_ROWS", rows)
-    assert orthonormal(M, overwrite=True) is M
+    monkeypatch.setattr(tall, "_ROWS", rows)
+    B = orthonormal(M, overwrite=True)
+    assert B.base is M
+    assert B.shape == M.shape
     np.testing.assert_allclose(M, expected, atol=1e-6)
     M[:, 3] = M[:, 1]
     assert orthonormal(M, overwrite=True).shape == (30, 5)
+
+
+@pytest.mark.parametrize("n_threads", [2, 5, None])
+def test_orthonormal__threads_do_not_change_a_bit(
+    n_threads: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tall, "_ROWS", 100)
+    M = np.random.default_rng(0).standard_normal((1000, 40)).astype(np.float32)
+    M[:, 7] = M[:, 3]
+    one, other = (orthonormal(M, n_threads=n) for n in (1, n_threads))
+    assert one.shape == (1000, 39)
+    np.testing.assert_array_equal(one, other)

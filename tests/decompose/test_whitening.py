@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import scipy.linalg
 import scipy.sparse.linalg
 
 from pipeline import Corpus, InputError, ingest_matrices, ingest_planted
+from pipeline.corpus.rows import SparseRows
 from pipeline.decompose import whitening as module
 from pipeline.decompose.whitening import (
     Whitening,
@@ -20,8 +22,11 @@ from pipeline.decompose.whitening import (
     warm_start,
 )
 from pipeline.ingest.synthetic import Lengths, Planted
-from pipeline.model.learn import Settings, _carried, _sample, _sample_product, learn
+from pipeline.model.learn import Settings, _carried, learn
+from pipeline.passes import kernels
+from pipeline.passes import sample as sample_module
 from pipeline.passes.run import Runner
+from pipeline.passes.sample import read_sample, sample_product, sampled_blocks
 from pipeline.passes.triples import WhitenedMoments
 from pipeline.passes.words import WordView
 from tests import naive_moments as naive
@@ -67,6 +72,21 @@ def assert_whitens(whitening: Whitening, M2: np.ndarray, tolerance: float) -> No
     np.testing.assert_allclose(
         whitening.unwhitening, pseudo_inverse, atol=tolerance * whitening.eigenvalues[0] ** 0.5
     )
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_whitening__of_a_basis_and_back(dtype: type) -> None:
+    basis = np.linalg.qr(np.random.default_rng(0).standard_normal((30, 4)))[0].astype(dtype)
+    eigenvalues = np.array([0.4, 0.1, 1e-3, 1e-6])
+    kept = basis.copy()
+    whitening = Whitening.of_basis(basis, eigenvalues)
+    assert whitening.W.dtype == whitening.basis.dtype == whitening.unwhitening.dtype == dtype
+    assert whitening.eigenvalues is eigenvalues
+    close = {"rtol": 1e-12 if dtype is np.float64 else 5e-7}
+    np.testing.assert_allclose(whitening.W, basis / np.sqrt(eigenvalues), **close)
+    np.testing.assert_allclose(whitening.basis, basis, **close)
+    np.testing.assert_allclose(whitening.unwhitening, basis * np.sqrt(eigenvalues), **close)
+    np.testing.assert_array_equal(basis, kept)
 
 
 # -- exact ----------------------------------------------------------------------------------------------
@@ -137,8 +157,59 @@ def test_warm_start__survives_a_small_or_degenerate_sample(D: int, rank: int, wi
 def test_orthonormal__zero_and_repeated_columns() -> None:
     column = np.ones((50, 1), np.float32)
     for matrix in (np.zeros((50, 4), np.float32), np.repeat(column, 4, axis=1)):
-        Q = module._orthonormal(matrix)
-        np.testing.assert_allclose(Q.T @ Q, np.eye(4), atol=1e-5)
+        for n_turns in (1, 2):
+            Q = module._orthonormal(matrix.copy(), n_turns)
+            np.testing.assert_allclose(Q.T @ Q, np.eye(4), atol=1e-5)
+
+
+@pytest.mark.parametrize(("n_turns", "atol"), [(1, 3e-3), (2, 1e-5)])
+def test_orthonormal__in_place_and_of_the_same_span(n_turns: int, atol: float) -> None:
+    """One turn errs by the square of how unlike in length the directions are; the second mends it."""
+    rng = np.random.default_rng(0)
+    U = np.linalg.qr(rng.standard_normal((500, 8)))[0] * np.geomspace(1, 0.01, 8)
+    matrix = (U @ np.linalg.qr(rng.standard_normal((8, 8)))[0]).astype(np.float32)
+    before = matrix.astype(np.float64)
+    Q = module._orthonormal(matrix, n_turns)
+    assert np.shares_memory(Q, matrix)
+    assert Q.dtype == np.float32
+    np.testing.assert_allclose(Q.T @ Q, np.eye(8), atol=atol)
+    outside = before - Q @ np.linalg.lstsq(Q.astype(np.float64), before, rcond=None)[0]
+    assert np.linalg.norm(outside) < 1e-5 * np.linalg.norm(before)
+
+
+def test_warm_start__threads_do_not_change_a_bit() -> None:
+    M2 = semidefinite(300, 300)
+    one, other = (
+        warm_start(lambda omega: (M2 @ omega).astype(np.float32), 300, 20, seed=0, n_threads=n)
+        for n in (1, 3)
+    )
+    np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("is_semidefinite", [True, False])
+def test_sketched__threads_do_not_change_a_bit(is_semidefinite: bool) -> None:
+    M2 = semidefinite(300, 300)
+    sketch = sketch_of(M2, 40)
+    one, other = (
+        sketched_whitening(
+            (M2 @ sketch).astype(np.float32), sketch, 6, semidefinite=is_semidefinite, n_threads=n
+        )
+        for n in (1, 3)
+    )
+    np.testing.assert_array_equal(one.W, other.W)
+    np.testing.assert_array_equal(one.eigenvalues, other.eigenvalues)
+
+
+def test_sketched__overwrites_the_product_but_not_the_sketch() -> None:
+    M2 = semidefinite(80, 80)
+    sketch = sketch_of(M2, 40)
+    product, kept = (M2 @ sketch).astype(np.float32), sketch.copy()
+    before = product.copy()
+    whitening = sketched_whitening(product, sketch, 6)
+    assert abs(product - before).max() > 0.01
+    np.testing.assert_array_equal(sketch, kept)
+    assert not np.shares_memory(whitening.W, product)  # which may be let go of
+    assert whitening.W.base is None or whitening.W.base.nbytes == whitening.W.nbytes
 
 
 @pytest.mark.parametrize("is_semidefinite", [True, False])
@@ -179,33 +250,142 @@ def test_learn__exact_and_sketch_whiten_the_corpus(
     assert overlap[-2] > 0.98
 
 
+# -- the sample -----------------------------------------------------------------------------------------
+
+
 @pytest.mark.parametrize("documents", [1, 5])
-def test_learn__a_view_that_ends_in_a_sampled_block_is_sampled_well(
+def test_sample__a_view_that_ends_in_a_sampled_block_is_sampled_well(
     planted: tuple[Corpus, np.ndarray], documents: int
 ) -> None:
     corpus, _ = planted
-    full, _ = _sample(corpus, keep=True)
-    same = [np.array_equal(block.X.indices, full[0].indices) for block in corpus.blocks()]
-    first = same.index(True)
+    first = sampled_blocks(corpus)[0]
     view = corpus.head(int(corpus.block_rows[:first].sum()) + documents)
-    sample, _ = _sample(view, keep=True)
-    share = len(sample) / view.n_blocks
-    n_sampled = sum(rows.n_rows for rows in sample)
-    assert n_sampled >= 0.5 * share * view.n_docs
+    sample, n_blocks, _ = read_sample(view, keep=True)
+    share = n_blocks / view.n_blocks
+    assert sample.n_rows >= 0.5 * share * view.n_docs
+
+
+@pytest.mark.parametrize("share", [0.01, 0.3, 1.0])
+def test_sampled_blocks__have_documents_and_are_spread(
+    planted: tuple[Corpus, np.ndarray], share: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    corpus, _ = planted
+    monkeypatch.setattr(sample_module, "SHARE", share)
+    for view in (corpus, corpus.head(corpus.n_docs // 2), corpus.split(test=0.05)[1], corpus.head(1)):
+        chosen = sampled_blocks(view)
+        assert chosen == sorted(set(chosen))
+        assert 1 <= len(chosen) <= max(1, round(share * view.n_blocks))
+        assert (view.block_rows[chosen] > 0).all()
+    assert len(sampled_blocks(corpus)) == max(1, round(share * corpus.n_blocks))
+
+
+def test_sampled_blocks__fewer_where_blocks_are_large(
+    planted: tuple[Corpus, np.ndarray], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    corpus, _ = planted
+    monkeypatch.setattr(sample_module, "SHARE", 1.0)
+    largest = max(8 * block.x_nnz + 16 * block.n_docs for block in corpus.info.blocks)
+    for affordable in (1, 3):
+        monkeypatch.setattr(sample_module, "_BYTES", affordable * largest)
+        assert len(sampled_blocks(corpus)) == affordable
+    monkeypatch.setattr(sample_module, "_BYTES", 1)
+    assert len(sampled_blocks(corpus)) == 1
+
+
+def test_read_sample__rows_of_the_blocks_and_what_may_be_kept_of_them(
+    planted: tuple[Corpus, np.ndarray], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    corpus, X = planted
+    monkeypatch.setattr(sample_module, "SHARE", 0.5)
+    numbers = sampled_blocks(corpus)
+    starts = np.concatenate([[0], np.cumsum(corpus.block_rows)])
+    rows = np.concatenate([np.arange(starts[n], starts[n + 1]) for n in numbers])
+    sample, n_blocks, held = read_sample(corpus, keep=True)
+    assert n_blocks == len(numbers) > 3
+    assert list(held) == numbers
+    np.testing.assert_array_equal(sample.to_scipy().toarray(), X[rows])
+    for number, words in held.items():
+        np.testing.assert_array_equal(words.to_scipy().toarray(), X[starts[number] : starts[number + 1]])
+    assert read_sample(corpus, keep=False)[2] == {}
+    two = sum(held[number].nbytes for number in numbers[:2])
+    monkeypatch.setattr(sample_module, "_HELD_BYTES", two)
+    fewer = read_sample(corpus, keep=True)[2]
+    assert 0 < len(fewer) < n_blocks
+    assert sum(words.nbytes for words in fewer.values()) <= two
+
+
+def test_read_sample__every_so_many_documents_of_large_blocks(
+    planted: tuple[Corpus, np.ndarray], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    corpus, X = planted
+    monkeypatch.setattr(sample_module, "_DOCS", 1)
+    monkeypatch.setattr(sample_module, "SHARE", 0.0)
+    (number,) = sampled_blocks(corpus)
+    first, n = int(corpus.block_rows[:number].sum()), int(corpus.block_rows[number])
+    for step in (3, n):
+        monkeypatch.setattr(sample_module, "_DOCS", n / step)
+        sample, n_blocks, held = read_sample(corpus, keep=True)
+        assert n_blocks == 1
+        np.testing.assert_array_equal(sample.to_scipy().toarray(), X[first : first + n : step])
+        assert held[number].n_rows == n  # what is kept for pass 1 is the whole block
 
 
 @every_view
+@pytest.mark.parametrize("n_threads", [1, 2, 5])
 def test_sample_product__is_m2_of_the_sample_times_the_sketch(
-    planted: tuple[Corpus, np.ndarray], view: WordView
+    planted: tuple[Corpus, np.ndarray], view: WordView, n_threads: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     corpus, X = planted
-    sample = [corpus.block(0).X, corpus.block(1).X]
-    n = sum(rows.n_rows for rows in sample)
-    M2 = naive.m2_by_products(X[:n], view.counts, view.drop_self_pairs)
+    sample = SparseRows.concatenate([corpus.block(0).X, corpus.block(1).X])
+    M2 = naive.m2_by_products(X[: sample.n_rows], view.counts, view.drop_self_pairs)
     omega = np.random.default_rng(0).standard_normal((corpus.n_terms, 3), dtype=np.float32)
-    product = _sample_product(sample, view, n_threads=2)(omega)
+    kept = omega.copy()
+    rows = view.words_of(sample)
+    product = sample_product(rows, n_threads, view.drop_self_pairs)(omega)
     cosine = np.sum(product * (M2 @ omega)) / np.linalg.norm(product) / np.linalg.norm(M2 @ omega)
     assert cosine == pytest.approx(1, abs=1e-6)
+    lengths = view.lengths(rows)
+    n_pairs = view.pair_weight(lengths).sum()
+    np.testing.assert_allclose(product / n_pairs, M2 @ omega, rtol=1e-4, atol=1e-6)
+    np.testing.assert_array_equal(omega, kept)
+    np.testing.assert_array_equal(sample_product(rows, 3, view.drop_self_pairs)(omega), product)
+    monkeypatch.setattr(kernels, "SLAB", 50)
+    slabs = sample_product(rows, n_threads, view.drop_self_pairs)(omega)
+    np.testing.assert_allclose(slabs, product, rtol=1e-4, atol=1e-3)
+
+
+def test_learn__words_outside_the_sample_are_learned_too(tmp_path: Path) -> None:
+    """The sample knows nothing of them; pass 1 does."""
+    rng = np.random.default_rng(0)
+    topics = rng.dirichlet(np.full(3000, 0.1), 4)
+    X = np.array([rng.multinomial(60, topics[d % 4]) for d in range(1500)])
+    X[600:900, ::2] = 0  # the middle, from which the sample is taken
+    corpus = ingest_matrices(X, np.ones((1500, 2)), tmp_path / "c.zarr", block_bytes=60_000)
+    sample, n_blocks, _ = read_sample(corpus, keep=True)
+    settings = Settings(4, "sketch")
+    width = 4 + settings.plan(corpus, 2).oversampling
+    words = sample.compact()[1]
+    assert n_blocks == 1
+    assert 4 * width < len(words) < 0.4 * corpus.n_terms  # enough for the sketch to be made of these alone
+    exact, sketch = (
+        learn(corpus, replace(settings, whitening=how), Runner(2)) for how in ("exact", "sketch")
+    )
+    np.testing.assert_allclose(sketch.whitening.eigenvalues, exact.whitening.eigenvalues, rtol=0.03)
+    overlap = np.linalg.svd(exact.whitening.basis.T @ sketch.whitening.basis, compute_uv=False)
+    assert overlap.min() > 0.97
+
+
+@pytest.mark.parametrize("n_words", [0, 2, 20])
+def test_learn__a_sample_with_few_words_or_none_spoils_nothing(tmp_path: Path, n_words: int) -> None:
+    X = np.random.default_rng(0).poisson(0.3, (900, 30))
+    X[300:600] = 0
+    X[450, :n_words] = 1
+    corpus = ingest_matrices(X, np.ones((900, 2)), tmp_path / "c.zarr", block_bytes=4000)
+    assert read_sample(corpus, keep=True)[0].nnz == n_words
+    exact, sketch = (
+        learn(corpus, Settings(3, how, prior="uniform"), Runner(1)) for how in ("exact", "sketch")
+    )
+    np.testing.assert_allclose(sketch.whitening.eigenvalues, exact.whitening.eigenvalues, rtol=1e-3)
 
 
 # -- rotation -------------------------------------------------------------------------------------------
@@ -215,7 +395,7 @@ def test_rotated__makes_a_rough_whitening_exact_in_its_own_subspace() -> None:
     M2 = semidefinite(120, 120)
     rng = np.random.default_rng(4)
     basis = np.linalg.qr(exact_whitening(M2, 6).basis + 0.02 * rng.standard_normal((120, 6)))[0]
-    rough = Whitening(basis, np.diag(basis.T @ M2 @ basis) * np.linspace(0.7, 1.3, 6))
+    rough = Whitening.of_basis(basis, np.diag(basis.T @ M2 @ basis) * np.linspace(0.7, 1.3, 6))
     measured = rough.W.T @ M2 @ rough.W
     assert abs(measured - np.eye(6)).max() > 0.2
     whitening, R = rotated(rough, measured)
@@ -228,7 +408,8 @@ def test_rotated__makes_a_rough_whitening_exact_in_its_own_subspace() -> None:
 def test_rotated__carries_a_tensor() -> None:
     rng = np.random.default_rng(5)
     X = rng.poisson(0.5, (30, 12))
-    rough = Whitening(np.linalg.qr(rng.standard_normal((12, 4)))[0], np.array([0.4, 0.3, 0.2, 0.1]))
+    basis = np.linalg.qr(rng.standard_normal((12, 4)))[0]
+    rough = Whitening.of_basis(basis, np.array([0.4, 0.3, 0.2, 0.1]))
     M2 = naive.whitened_m2(X, rough.W)
     whitening, R = rotated(rough, M2)
     carried = _carried(WhitenedMoments(M2, naive.whitened_m3(X, rough.W)), R)
@@ -237,7 +418,7 @@ def test_rotated__carries_a_tensor() -> None:
 
 
 def test_rotated__drops_what_is_not_positive_and_says_so() -> None:
-    rough = Whitening(np.eye(10)[:, :3], np.array([3.0, 2.0, 1.0]))
+    rough = Whitening.of_basis(np.eye(10)[:, :3], np.array([3.0, 2.0, 1.0]))
     with pytest.warns(UserWarning, match="Only 2 topics instead of 3"):
         whitening, R = rotated(rough, np.diag([1.0, -0.2, 1.1]))
     assert R.shape == (3, 2)

@@ -12,14 +12,17 @@ import pytest
 import scipy.optimize
 
 from pipeline import Corpus, InputError, ingest_matrices, ingest_planted
+from pipeline.decompose.tall import row_slices
 from pipeline.decompose.tensor import decompose
 from pipeline.ingest.synthetic import Lengths, Planted, planted_truth
+from pipeline.model import error_bars
 from pipeline.model.error_bars import ErrorBars, half_directions, word_error_bars
 from pipeline.model.guarantee import Guarantee, guarantee
 from pipeline.model.learn import Learned, Settings, learn
+from pipeline.passes import tall
 from pipeline.passes.pairs import Pairs, Statistics
-from pipeline.passes.plan import segments
 from pipeline.passes.run import Runner
+from pipeline.passes.segments import segments
 from pipeline.passes.triples import Triples, WhitenedMoments
 from pipeline.passes.words import WordView
 from tests import naive_moments as naive
@@ -205,8 +208,14 @@ def test_half_directions__follow_the_order_of_the_whole_fit() -> None:
     np.testing.assert_allclose(abs(cosines), 1, atol=1e-6)
 
 
+@pytest.mark.parametrize(("rows", "hot"), [(1, 512), (5, 0), (22, 6), (4096, 512)])
 @pytest.mark.parametrize("drop", [False, True])
-def test_word_error_bars__compare_with_m2_of_the_even_documents(tmp_path: Path, drop: bool) -> None:
+def test_word_error_bars__compare_with_m2_of_the_even_documents(
+    tmp_path: Path, drop: bool, rows: int, hot: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many words are looked at at a time, and summed in double precision."""
+    monkeypatch.setattr(error_bars, "row_slices", lambda n: row_slices(n, rows))
+    monkeypatch.setattr(tall, "HOT", hot)
     X, Y = random_matrices(40, 23, 7)
     corpus = ingest_matrices(X, Y, tmp_path / "c.zarr", block_bytes=700)
     X = X[:, corpus.term_ids]
@@ -215,10 +224,12 @@ def test_word_error_bars__compare_with_m2_of_the_even_documents(tmp_path: Path, 
     O = rng.dirichlet(np.ones(23), K).T
     directions = rng.standard_normal((K, K))
     work = Triples(WordView(drop_self_pairs=drop), rng.standard_normal((23, K), dtype=np.float32))
+    kept = O.copy()
     errors = word_error_bars(O, work, Runner(1).run(work, corpus, segments(corpus, 1)), directions)
     mu = naive.m2(X[::2], drop=drop) @ work.W @ directions
     expected = [abs(naive.on_simplex(mu[:, k]) - O[:, k]).sum() for k in range(K)]
     np.testing.assert_allclose(errors, expected, rtol=1e-4)
+    np.testing.assert_array_equal(O, kept)
 
 
 def test_error_bars__unwanted_are_unknown_and_change_nothing_else(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,12 @@ import pytest
 import scipy.sparse
 
 from pipeline import Corpus, InputError, MomentLabeler, ingest_matrices
-from pipeline.model.heads import MEANING
+from pipeline.ingest.matrices import as_rows
+from pipeline.model.heads import MEANING, log_word_topics
+from pipeline.model.learn_head import _half, _OwnTopics
 from pipeline.model.selection import Choice
+from pipeline.passes.cross import Cross, CrossMoment
+from pipeline.passes.plan import BASE_BYTES
 from tests import naive_heads, naive_metrics
 from tests import naive_scoring as naive
 from tests.conftest import random_matrices
@@ -167,6 +172,78 @@ def test_scores__equal_the_formula(models: dict[str, MomentLabeler], kind: str, 
     seen = next(rows)
     np.testing.assert_allclose(head.scores(seen, slice(0, 120), slice(0, 30)), expected, atol=2e-5)
     np.testing.assert_allclose(head.scores(seen, slice(7, 9), slice(11, 14)), expected[7:9, 11:14], atol=2e-5)
+
+
+@pytest.mark.parametrize("smoothing", [0.1, 0.5, 1.0])
+def test_log_word_topics__of_all_words_or_of_some(smoothing: float) -> None:
+    O = np.random.default_rng(0).dirichlet(np.full(40, 0.1), 3).T.astype(np.float32)
+    kept, some = O.copy(), np.array([3, 7, 30])
+    logs = log_word_topics(O, smoothing)
+    assert logs.dtype == np.float32
+    # products in single precision: a logarithm errs by no more than a few units in the last place of 1
+    np.testing.assert_allclose(logs, np.log(naive.smoothed(O.astype(float), smoothing)), rtol=3e-7, atol=3e-7)
+    np.testing.assert_array_equal(log_word_topics(O[some], smoothing, 40), logs[some])
+    assert abs(log_word_topics(O[some], smoothing) - logs[some]).max() > 1
+    np.testing.assert_array_equal(O, kept)
+
+
+def test_log_word_topics__overwrites_where_it_may() -> None:
+    O = np.random.default_rng(0).dirichlet(np.full(40, 0.1), 3).T.astype(np.float32)
+    expected = log_word_topics(O, 0.1)
+    assert log_word_topics(O, 0.1, overwrite=True) is O
+    np.testing.assert_array_equal(O, expected)
+
+
+@pytest.mark.parametrize("temperature", [1.0, 3.0])
+@pytest.mark.parametrize("smoothing", [0.01, 0.3])
+def test_own_topics__are_those_of_all_words(
+    models: dict[str, MomentLabeler], unseen: Matrices, smoothing: float, temperature: float
+) -> None:
+    X = as_rows(unseen[0][:60], "X")
+    assert len(X.compact()[1]) < X.n_columns
+    topics = replace(models["refined"].head_.topics, smoothing=smoothing, temperature=temperature)
+    own = _OwnTopics.of(topics, X)
+    assert len(own.O) < len(topics.O)
+    np.testing.assert_array_equal(own.posterior(smoothing, temperature), topics.posterior(X))
+
+
+@pytest.mark.parametrize("shape", [(0,), (5,), (7, 3), (0, 4)])
+def test_half__rounds_in_place_to_what_is_saved(shape: tuple[int, ...]) -> None:
+    matrix = np.random.default_rng(0).standard_normal(shape).astype(np.float32) * 1000
+    expected = matrix.astype(np.float16).astype(np.float32)
+    assert _half(matrix) is matrix
+    np.testing.assert_array_equal(matrix, expected)
+
+
+@pytest.mark.parametrize("large", [65504.0, -65504.0, 65505.0, -1e30])
+def test_half__what_is_too_large_stays(large: float) -> None:
+    matrix = np.array([[1 / 3, large]], np.float32)
+    out = _half(matrix)
+    assert out[0, 1] == np.float32(large)
+    assert out[0, 0] == (np.float16(1 / 3) if abs(large) <= 65504 else np.float32(1 / 3))
+
+
+@pytest.mark.parametrize("kind", RIDGES)
+def test_saved_precision__is_what_predictions_are_made_with(
+    models: dict[str, MomentLabeler], kind: str
+) -> None:
+    head = models[kind].head_
+    for array in (head.ridge.A, head.ridge.B, head.memory.values):
+        np.testing.assert_array_equal(array.astype(np.float16).astype(np.float32), array)
+
+
+def test_memory__holds_no_more_entries_than_allowed(corpus: Corpus, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not even once the held-out documents were added."""
+    most = 400
+
+    def zero(work: Cross) -> Any:
+        return {**plain(work), "cross": CrossMoment.zero(work.n_labels, corpus.n_terms, most)}
+
+    plain = Cross.zero
+    monkeypatch.setattr(Cross, "zero", zero)
+    model = MomentLabeler(3, head="ridge").fit(corpus)
+    assert model.fit_stats_["held_out_docs"] > 0
+    assert most - 30 < model.head_.memory.nnz <= most
 
 
 # -- what is chosen -------------------------------------------------------------------------------------
@@ -415,11 +492,12 @@ def test_head_dim__is_what_is_asked_for(train: Matrices, caplog: pytest.LogCaptu
 
 
 def test_memory_limit__reduces_the_head_and_says_so(train: Matrices) -> None:
-    model = MomentLabeler(2, head="ridge", memory_limit="50kB").fit(*train)
+    tight = BASE_BYTES + 3_000_000
+    model = MomentLabeler(2, head="ridge", memory_limit=tight).fit(*train)
     assert 1 <= model.fit_stats_["head_dim"] < 25
     assert "memory" in model.fit_stats_["head_dim_reason"]
     with pytest.warns(UserWarning, match=r"head_dim is reduced from 90 to \d+ \(memory.*Raise memory_limit"):
-        MomentLabeler(2, head="ridge", head_dim=90, memory_limit="50kB").fit(*train)
+        MomentLabeler(2, head="ridge", head_dim=90, memory_limit=tight).fit(*train)
 
 
 @pytest.mark.parametrize(

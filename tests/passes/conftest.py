@@ -17,8 +17,9 @@ from hypothesis import strategies as st
 from pipeline import Corpus, ingest_matrices
 from pipeline.corpus.rows import SparseRows
 from pipeline.corpus.store import Block
-from pipeline.passes.plan import segments
 from pipeline.passes.run import Pass, Runner, Sums
+from pipeline.passes.segments import segments
+from pipeline.passes.tall import tall
 from tests.conftest import random_matrices
 
 Dense = tuple[Corpus, np.ndarray, np.ndarray]
@@ -82,6 +83,13 @@ def chosen(many_blocks: Dense, part: str) -> Dense:
 
 def run(work: Pass, corpus: Corpus, accumulator_bytes: int = 1) -> Sums:
     return Runner(n_threads=1).run(work, corpus, segments(corpus, accumulator_bytes))
+
+
+def plain_sums(sums: Sums) -> dict[str, np.ndarray]:
+    """Arrays by their names, those with a row for each word put together from their two parts."""
+    hot = [name for name in sums if name.endswith(" of hot words")]
+    whole = {name: tall(sums, name) for name in (part.removesuffix(" of hot words") for part in hot)}
+    return {name: whole.get(name, array) for name, array in sums.items() if name not in hot}
 
 
 def normal(*shape: int, seed: int = 5) -> np.ndarray:

@@ -13,14 +13,17 @@ from hypothesis import strategies as st
 
 from pipeline import Corpus, ingest_matrices
 from pipeline.passes import kernels
-from pipeline.passes.labels import Labels
-from pipeline.passes.pairs import Pairs, Statistics, accumulator_type, exact_m2, sketched_m2
-from pipeline.passes.plan import segments
-from pipeline.passes.run import Runner, Sums
+from pipeline.passes import labels as labels_module
+from pipeline.passes import tall as tall_module
+from pipeline.passes.labels import Directions, Labels, label_bytes, zero_labels
+from pipeline.passes.pairs import Pairs, Statistics, exact_m2, sketched_m2
+from pipeline.passes.run import Pass, Runner, Sums
+from pipeline.passes.segments import segments
 from pipeline.passes.triples import EVEN, ODD, Triples
 from pipeline.passes.words import WordView
 from tests import naive_moments as naive
 from tests.conftest import random_matrices
+from tests.passes.conftest import block_of, plain_sums
 
 Small = tuple[Corpus, np.ndarray, np.ndarray]
 VIEWS = [WordView(counts, drop) for counts in (False, True) for drop in (False, True)]
@@ -44,8 +47,27 @@ def directions(n_terms: int, K: int, seed: int = 5) -> np.ndarray:
     return np.random.default_rng(seed).standard_normal((n_terms, K), dtype=np.float32)
 
 
-def run(work: Pairs | Triples | Labels, corpus: Corpus, accumulator_bytes: int = 1) -> Sums:
+def label_pass(
+    view: WordView, n_labels: int, W: np.ndarray, U: np.ndarray, U_even: np.ndarray | None = None
+) -> Labels:
+    even = None if U_even is None else Directions.of(W, U_even, view)
+    return Labels(view, W, Directions.of(W, U, view), n_labels, even)
+
+
+def all_passes(view: WordView, n_labels: int, W: np.ndarray) -> list[Pass]:
+    D, K = W.shape
+    U = directions(K, K, seed=7)
+    return [Pairs(view, D), Pairs(view, D, W), Triples(view, W), label_pass(view, n_labels, W, U, -2 * U)]
+
+
+def run(work: Pass, corpus: Corpus, accumulator_bytes: int = 1) -> Sums:
     return Runner(n_threads=1).run(work, corpus, segments(corpus, accumulator_bytes))
+
+
+@pytest.fixture(params=[0, 3, tall_module.HOT])
+def hot(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """None, some or all of the words are summed in double precision."""
+    monkeypatch.setattr(tall_module, "HOT", request.param)
 
 
 def chosen(small: Small, part: str) -> Small:
@@ -82,6 +104,14 @@ def test_pairs__equal_the_listed_tokens_and_pairs(small: Small, part: str, view:
     assert M2.sum() == pytest.approx(1)
 
 
+def test_exact_m2__pairs_leave_the_accumulator(small: Small) -> None:
+    view = WordView()
+    sums = run(Pairs(view, 17), small[0])
+    exact_m2(sums, view)
+    assert sums.keys() == {"statistics", "term_totals"}
+
+
+@pytest.mark.usefixtures("hot")
 @every_view
 @parts
 def test_sketched_m2__equals_m2_times_the_sketch(small: Small, part: str, view: WordView) -> None:
@@ -93,6 +123,21 @@ def test_sketched_m2__equals_m2_times_the_sketch(small: Small, part: str, view: 
         np.testing.assert_allclose(product, expected, **CLOSE)
 
 
+@every_view
+def test_sketched_m2__is_made_in_the_accumulator_and_leaves_it(small: Small, view: WordView) -> None:
+    corpus = small[0]
+    sketch = directions(corpus.n_terms, 5)
+    kept = sketch.copy()
+    sums = run(Pairs(view, corpus.n_terms, sketch), corpus)
+    memory = sums["pairs"]
+    product = sketched_m2(sums, view, sketch)
+    assert product is memory
+    assert product.dtype == np.float32
+    assert "pairs" not in sums
+    np.testing.assert_array_equal(sketch, kept)
+
+
+@pytest.mark.usefixtures("hot")
 @every_view
 @parts
 def test_triples__moments_equal_the_listed_pairs_and_triples(small: Small, part: str, view: WordView) -> None:
@@ -108,7 +153,26 @@ def test_triples__moments_equal_the_listed_pairs_and_triples(small: Small, part:
         A = np.random.default_rng(2).standard_normal((K, 3))
         n_pairs = naive.statistics(X[::2], Y[::2], *how)["pairs"]
         expected = naive.m2(X[::2], *how) @ W @ A
-        np.testing.assert_allclose(work.even_m2_times(sums, A) / n_pairs, expected, **CLOSE)
+        for some in (slice(0, 17), slice(0, 4), slice(4, 17), slice(16, 17), slice(5, 5), slice(9, 99)):
+            product = work.even_m2_times(sums, A, some)
+            assert product.dtype == np.float32
+            np.testing.assert_allclose(product / n_pairs, expected[some], **CLOSE)
+
+
+@every_view
+def test_triples__are_not_changed_by_what_is_made_of_them(small: Small, view: WordView) -> None:
+    corpus = small[0]
+    work = Triples(view, directions(corpus.n_terms, 5))
+    sums = run(work, corpus)
+    first = [work.moments(sums, EVEN, ODD), work.moments(sums, EVEN)]
+    product = work.even_m2_times(sums, np.eye(5), slice(0, 17))
+    kept = product.copy()
+    product[:] = 0
+    again = [work.moments(sums, EVEN, ODD), work.moments(sums, EVEN)]
+    for one, other in zip(first, again, strict=True):
+        np.testing.assert_array_equal(one.M2, other.M2)
+        np.testing.assert_array_equal(one.M3, other.M3)
+    np.testing.assert_array_equal(work.even_m2_times(sums, np.eye(5), slice(0, 17)), kept)
 
 
 @every_view
@@ -125,16 +189,36 @@ def test_triples__same_moments_without_error_bars(small: Small, view: WordView) 
 def test_labels__moments_equal_the_listed_labels_and_pairs(small: Small, part: str, view: WordView) -> None:
     corpus, X, Y = chosen(small, part)
     K = 1 if part == "head" else 19
-    V, V_even = directions(corpus.n_terms, K), directions(corpus.n_terms, K, seed=6)
+    W = directions(corpus.n_terms, K)
+    U, U_even = (np.linalg.qr(directions(K, K, seed).astype(np.float64))[0] for seed in (6, 7))
+    V, V_even = W.astype(np.float64) @ U, W.astype(np.float64) @ U_even
     how = (view.counts, view.drop_self_pairs)
-    work = Labels(view, V, corpus.n_labels, V_even)
+    work = label_pass(view, corpus.n_labels, W, U, U_even)
     sums = run(work, corpus)
-    expected = naive.label_moments(X, Y, V.astype(np.float64), *how)
-    np.testing.assert_allclose(work.moments(sums), expected, **CLOSE)
-    expected = naive.label_moments(X[::2], Y[::2], V_even.astype(np.float64), *how)
+    np.testing.assert_allclose(work.moments(sums), naive.label_moments(X, Y, V, *how), **CLOSE)
+    expected = naive.label_moments(X[::2], Y[::2], V_even, *how)
     np.testing.assert_allclose(work.even_moments(sums), expected, **CLOSE)
-    without = Labels(view, V, corpus.n_labels)
-    np.testing.assert_array_equal(without.moments(run(without, corpus)), work.moments(sums))
+    np.testing.assert_array_equal(sums["label_counts"], Y.sum(axis=0))
+    without = label_pass(view, corpus.n_labels, W, U)
+    plain = run(without, corpus)
+    assert "even moments" not in plain
+    np.testing.assert_array_equal(without.moments(plain), work.moments(sums))
+
+
+@every_view
+def test_directions__equal_the_plain_formula(view: WordView) -> None:
+    X, W, U = random_matrices(20, 17, 1)[0], directions(17, 4), directions(4, 4, seed=6)
+    block = block_of(X, np.zeros((20, 1)))
+    words, V = view.words(block), W.astype(np.float64) @ U
+    counts = X if view.counts else (X > 0) * 1
+    made = Directions.of(W, U.astype(np.float64), view)
+    assert made.U.dtype == np.float32
+    assert (made.squares is not None) == view.drop_self_pairs  # a D x K is only kept where it is needed
+    Z = kernels.times(words, W)
+    kept = Z.copy()
+    expected = (counts @ V) ** 2 - (counts @ V**2 if view.drop_self_pairs else 0)
+    np.testing.assert_allclose(made.pair_weights(words, Z), expected, rtol=2e-5, atol=2e-5)
+    np.testing.assert_array_equal(Z, kept)
 
 
 @every_view
@@ -143,9 +227,7 @@ def test_passes__do_not_depend_on_slabs(
     small: Small, view: WordView, slab: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     corpus = small[0]
-    D, L = corpus.n_terms, corpus.n_labels
-    W = directions(D, 4)
-    works = [Pairs(view, D), Pairs(view, D, W), Triples(view, W), Labels(view, W, L, -2 * W)]
+    works = all_passes(view, corpus.n_labels, directions(corpus.n_terms, 4))
     expected = [run(work, corpus) for work in works]
     monkeypatch.setattr(kernels, "SLAB", slab)
     for work, sums in zip(works, expected, strict=True):
@@ -159,10 +241,11 @@ def test_moments__do_not_depend_on_the_scale_of_fractions(small: Small, scale: f
     corpus = ingest_matrices(X * scale, Y, tmp_path / "scaled.zarr")
     X = X[:, corpus.term_ids]
     W = directions(corpus.n_terms, 3)
-    triples, labels = Triples(view, W), Labels(view, W, corpus.n_labels, W)
+    U = directions(3, 3, seed=6)
+    triples, labels = Triples(view, W), label_pass(view, corpus.n_labels, W, np.eye(3), U)
     moments = triples.moments(run(triples, corpus), EVEN, ODD)
     label_sums = run(labels, corpus)
-    even = naive.label_moments(X[::2], Y[::2], W, True)
+    even = naive.label_moments(X[::2], Y[::2], W.astype(np.float64) @ U, True)
     np.testing.assert_allclose(exact_m2(run(Pairs(view, 17), corpus), view), naive.m2(X, True), rtol=1e-5)
     np.testing.assert_allclose(moments.M2, naive.whitened_m2(X, W, True), rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(moments.M3, naive.whitened_m3(X, W, True), rtol=1e-4, atol=1e-5)
@@ -174,7 +257,7 @@ def test_moments__do_not_depend_on_the_scale_of_fractions(small: Small, scale: f
 def test_passes__no_documents_sum_to_zero(small: Small) -> None:
     empty = small[0].head(0)
     view, W = WordView(drop_self_pairs=True), directions(17, 3)
-    for work in (Pairs(view, 17), Triples(view, W), Labels(view, W, 5, W)):
+    for work in all_passes(view, 5, W):
         sums = run(work, empty)
         assert sums.keys() == work.zero().keys()
         assert not any(array.any() for array in sums.values())
@@ -197,13 +280,52 @@ def test_naive__distinct_places_by_hand() -> None:
     assert naive.tuples(row, 3, False, True) == []
 
 
-def test_accumulator_type__single_precision_above_256_megabytes() -> None:
-    assert accumulator_type(32_000_000) is np.float64
-    assert accumulator_type(32_000_001) is np.float32
+# -- sizes ----------------------------------------------------------------------------------------------
+
+
+def test_zero_labels__single_precision_above_256_megabytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert labels_module._DOUBLE_BYTES == 256_000_000
+    assert label_bytes(32_000, 1000) == 256_000_000
+    assert label_bytes(32_001, 1000) == 4 * 32_001 * 1000
+    monkeypatch.setattr(labels_module, "_DOUBLE_BYTES", 8 * 12)
+    for n_labels, dtype in ((4, np.float64), (5, np.float32)):
+        zero = zero_labels(n_labels, 3)
+        assert zero.dtype == dtype
+        assert zero.shape == (n_labels, 3)
+        assert not zero.any()
+        assert label_bytes(n_labels, 3) == zero.nbytes
+
+
+@every_view
+@pytest.mark.parametrize("n_terms", [17, 2000])
+def test_accumulator_bytes__are_those_of_the_sums(view: WordView, n_terms: int) -> None:
+    W = np.ones((n_terms, 6), np.float32)
+    works = all_passes(view, 40, W)
+    works += [label_pass(view, 40, W, np.eye(6)), Triples(view, W, error_bars=False)]
+    for work in works:
+        size = sum(array.nbytes for array in work.zero().values())
+        small = 1000 + 8 * 40  # counts and weights of a few numbers each
+        assert size - small <= work.accumulator_bytes <= size, work.name
+
+
+def test_labels__in_single_precision_where_labels_are_many(
+    small: Small, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    corpus, X, Y = small
+    view, W = WordView(drop_self_pairs=True), directions(17, 3)
+    work = label_pass(view, corpus.n_labels, W, np.eye(3), np.eye(3))
+    double = run(work, corpus)
+    monkeypatch.setattr(labels_module, "_DOUBLE_BYTES", 1)
+    single = run(work, corpus)
+    assert single["moments"].dtype == single["even moments"].dtype == np.float32
+    assert double["moments"].dtype == np.float64
+    expected = naive.label_moments(X, Y, W.astype(np.float64), drop=True)
+    np.testing.assert_allclose(work.moments(single), expected, **CLOSE)
 
 
 def assert_same_sums(one: Sums, other: Sums) -> None:
     assert one.keys() == other.keys()
+    one, other = (plain_sums(sums) for sums in (one, other))
     for name in one:
         size = max(1.0, abs(other[name]).max())
         np.testing.assert_allclose(one[name], other[name], rtol=1e-5, atol=2e-6 * size, err_msg=name)
@@ -216,16 +338,24 @@ def assert_same_sums(one: Sums, other: Sums) -> None:
     rows=st.sampled_from(["all", "head", "train", "test"]),
     where=st.floats(0, 1),
     view=st.sampled_from(VIEWS),
+    hot=st.sampled_from([0, 3, tall_module.HOT]),
     seed=st.integers(0, 99),
 )
 @settings(max_examples=12)
 def test_passes__do_not_depend_on_how_the_corpus_is_cut(
-    n: int, block_bytes: int, accumulator_bytes: int, rows: str, where: float, view: WordView, seed: int
+    n: int,
+    block_bytes: int,
+    accumulator_bytes: int,
+    rows: str,
+    where: float,
+    view: WordView,
+    hot: int,
+    seed: int,
 ) -> None:
     X, Y = random_matrices(n, 11, 3, seed)
-    W = directions(11, 3, seed)
-    works = [Pairs(view, 11), Pairs(view, 11, W), Triples(view, W), Labels(view, W, 3, -2 * W)]
-    with tempfile.TemporaryDirectory() as folder:
+    works = all_passes(view, 3, directions(11, 3, seed))
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tall_module, "HOT", hot)
         whole = ingest_matrices(X, Y, f"{folder}/whole")
         cut = ingest_matrices(X, Y, f"{folder}/cut", block_bytes=block_bytes)
         assert whole.n_blocks == 1

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 
 from pipeline import Corpus
-from pipeline.passes import kernels
+from pipeline.passes import kernels, tall
 from pipeline.passes.held_out import SetAside
 from pipeline.passes.responsibilities import Responsibilities, posterior
 from pipeline.passes.words import WordView
@@ -21,6 +21,7 @@ from tests.passes.conftest import (
     assert_close,
     chosen,
     cuts,
+    plain_sums,
     run,
     sparse_rows,
     ugly_matrices,
@@ -53,6 +54,10 @@ def exp(log: np.ndarray | None) -> np.ndarray | None:
 def naive_sums(work: Responsibilities, X: np.ndarray, Y: np.ndarray) -> dict[str, np.ndarray]:
     R = naive.responsibilities(X, exp(work.log_O), exp(work.log_pi), Y, exp(work.log_Q))
     return naive.em_sums(X, Y, R, work.view.counts)
+
+
+def em_sums(work: Responsibilities, corpus: Corpus, accumulator_bytes: int = 1) -> dict[str, np.ndarray]:
+    return plain_sums(run(work, corpus, accumulator_bytes))
 
 
 # -- the posterior --------------------------------------------------------------------------------------
@@ -136,7 +141,7 @@ def test_pass__equals_the_plain_sums(many_blocks: Dense, part: str, share: float
     corpus, X, Y = chosen(many_blocks, part)
     held = naive.held_out(len(X), share)
     work = em_pass(corpus, share, labels)
-    sums = run(work, corpus)
+    sums = em_sums(work, corpus)
     assert_close(sums, naive_sums(work, X[~held], Y[~held]))
     assert sums["topics"].sum() == pytest.approx((~held).sum())
 
@@ -146,9 +151,9 @@ def test_pass__counts_words_by_its_view(many_blocks: Dense, labels: bool) -> Non
     corpus, X, Y = many_blocks
     binary = em_pass(corpus, labels=labels)
     counts = replace(binary, view=WordView(counts=True))
-    sums = run(counts, corpus)
+    sums = em_sums(counts, corpus)
     assert_close(sums, naive_sums(counts, X, Y))
-    np.testing.assert_array_equal(sums["topics"], run(binary, corpus)["topics"])
+    np.testing.assert_array_equal(sums["topics"], em_sums(binary, corpus)["topics"])
     np.testing.assert_allclose(sums["words"].sum(axis=1), X.sum(axis=0), rtol=1e-6)
 
 
@@ -158,7 +163,7 @@ def test_pass__one_em_step_makes_the_words_likelier(many_blocks: Dense) -> None:
     O, pi = exp(work.log_O), exp(work.log_pi)
     before = naive.log_likelihood(X, O, pi)
     for _ in range(3):
-        sums = run(work, corpus)
+        sums = em_sums(work, corpus)
         O = np.maximum(sums["words"] / sums["words"].sum(axis=0), 1e-30)
         pi = sums["topics"] / corpus.n_docs
         after = naive.log_likelihood(X, O, pi)
@@ -175,7 +180,7 @@ def test_pass__held_out_documents_come_back(many_blocks: Dense, share: float) ->
     assert held.X.n_rows > 0
     sums = run(work, corpus)
     everything.add(sums, held)
-    assert_close(sums, run(everything, corpus))
+    assert_close(plain_sums(sums), em_sums(everything, corpus))
 
 
 @pytest.mark.parametrize("slab", [1, 3])
@@ -184,16 +189,29 @@ def test_pass__does_not_depend_on_slabs(
 ) -> None:
     corpus = many_blocks[0]
     work = em_pass(corpus, 0.3, labels=True)
-    expected = run(work, corpus)
+    expected = em_sums(work, corpus)
     monkeypatch.setattr(kernels, "SLAB", slab)
-    assert_close(run(work, corpus), expected)
+    assert_close(em_sums(work, corpus), expected)
+
+
+@pytest.mark.parametrize("hot", [0, 3])
+def test_pass__does_not_depend_on_which_words_are_summed_in_double(
+    many_blocks: Dense, hot: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    corpus, X, Y = many_blocks
+    work = em_pass(corpus, labels=True)
+    monkeypatch.setattr(tall, "HOT", hot)
+    assert_close(em_sums(work, corpus), naive_sums(work, X, Y))
 
 
 def test_pass__accumulator_bytes_of_words_and_labels(many_blocks: Dense) -> None:
     work = em_pass(many_blocks[0])
     zero = work.zero()
-    assert {array.dtype for array in zero.values()} == {np.dtype(np.float64)}
-    assert work.accumulator_bytes == zero["words"].nbytes + zero["labels"].nbytes
+    assert work.accumulator_bytes == sum(array.nbytes for array in zero.values()) - zero["topics"].nbytes
+    assert zero["labels"].dtype == zero["topics"].dtype == np.float64
+    # all words are among the first few hundred: their sums are double, and once more single
+    D, L, K = many_blocks[0].n_terms, many_blocks[0].n_labels, 3
+    assert work.accumulator_bytes == (4 + 8) * D * K + 8 * L * K
 
 
 @given(cut=cuts)
@@ -201,4 +219,4 @@ def test_pass__accumulator_bytes_of_words_and_labels(many_blocks: Dense) -> None
 def test_pass__does_not_depend_on_how_the_corpus_is_cut(cut: Cut) -> None:
     whole, parts = cut.corpora(11, 3)
     work = em_pass(whole, cut.share, labels=True)
-    assert_close(run(work, parts, cut.accumulator_bytes), run(work, whole))
+    assert_close(em_sums(work, parts, cut.accumulator_bytes), em_sums(work, whole))

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import pickle
+import shutil
+import tempfile
+import threading
+import time
 import tracemalloc
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,17 +23,17 @@ from hypothesis import strategies as st
 
 from pipeline import Corpus, MomentLabeler, ingest_matrices, ingest_planted
 from pipeline.ingest.synthetic import Lengths, Planted
-from pipeline.model import learn as learn_module
 from pipeline.model.heads import MEANING
 from pipeline.model.learn import Learned, Settings, learn
 from pipeline.model.learn_head import HeadSettings
-from pipeline.passes import plan
+from pipeline.passes import run as run_module
+from pipeline.passes import sample
+from pipeline.passes import segments as segments_module
 from pipeline.passes.cross import Cross, CrossMoment
 from pipeline.passes.features import Features
 from pipeline.passes.held_out import Gathered, SetAside
-from pipeline.passes.labels import Labels
+from pipeline.passes.labels import Directions, Labels
 from pipeline.passes.pairs import Pairs
-from pipeline.passes.plan import segments
 from pipeline.passes.responsibilities import Responsibilities
 from pipeline.passes.run import (
     Pass,
@@ -38,14 +42,17 @@ from pipeline.passes.run import (
     Together,
     _by_path,
     _Stored,
+    _Stream,
     _with_arrays,
     merge_into,
     merged,
 )
+from pipeline.passes.segments import Segment, segments
 from pipeline.passes.triples import Triples
 from pipeline.passes.weighting import Weighting
 from pipeline.passes.words import WordView
 from tests.conftest import random_matrices
+from tests.passes.conftest import plain_sums
 
 KINDS = list(MEANING)
 COUNTS_DROP = WordView(counts=True, drop_self_pairs=True)
@@ -85,9 +92,13 @@ def all_passes(corpus: Corpus) -> list[Pass]:
     rng = np.random.default_rng(8)
     lengths = 10 ** np.linspace(-8, 8, corpus.n_terms)[:, None]
     W = (rng.standard_normal((corpus.n_terms, 7)) * lengths).astype(np.float32)
-    D, L = corpus.n_terms, corpus.n_labels
-    view = COUNTS_DROP
-    return [Pairs(view, D), Pairs(view, D, W), Triples(view, W), Labels(view, W, L, W[:, ::-1].copy())]
+    view, D = COUNTS_DROP, corpus.n_terms
+    U = np.linalg.qr(rng.standard_normal((7, 7)))[0]
+    return [Pairs(view, D), Pairs(view, D, W), Triples(view, W), label_pass(view, W, U, corpus.n_labels)]
+
+
+def label_pass(view: WordView, W: np.ndarray, U: np.ndarray, n_labels: int) -> Labels:
+    return Labels(view, W, Directions.of(W, U, view), n_labels, Directions.of(W, U[:, ::-1], view))
 
 
 def head_passes(corpus: Corpus) -> list[Pass]:
@@ -112,13 +123,13 @@ def head_passes(corpus: Corpus) -> list[Pass]:
 
 
 def assert_identical(one: Any, other: Any, where: str = "") -> None:
-    """Equal to the last bit, field by field; only times may differ, and what was read again."""
+    """Equal to the last bit, field by field; only times may differ, what was read again, and the plan."""
     assert type(one) is type(other), where
     if dataclasses.is_dataclass(one):
         one, other = ({f.name: getattr(x, f.name) for f in dataclasses.fields(x)} for x in (one, other))
     if isinstance(one, dict):
         assert one.keys() == other.keys()
-        for key in one.keys() - {"seconds", "sample_share"}:
+        for key in one.keys() - {"seconds", "sample_share", "plan"}:
             assert_identical(one[key], other[key], f"{where}.{key}")
     elif isinstance(one, list):
         assert len(one) == len(other), where
@@ -159,17 +170,24 @@ def test_segments__cover_every_block_once_in_order(block_rows: list[int], accumu
     assert [segment.number for segment in cut] == list(range(len(cut)))
     assert [segment.n_docs for segment in cut] == [sum(block_rows[b] for b in s.blocks) for s in cut]
     assert all(len(segment.blocks) > 0 for segment in cut)
-    assert len(cut) <= min(len(block_rows), plan.MAX_SEGMENTS)
-    assert len(cut) <= 2 or len(cut) * accumulator_bytes <= plan.ACCUMULATORS_BYTES
+    assert len(cut) <= min(len(block_rows), segments_module.MAX_SEGMENTS)
+    assert len(cut) <= 2 or len(cut) * accumulator_bytes <= segments_module.ACCUMULATORS_BYTES
 
 
 def test_segments__as_many_as_allowed_and_balanced() -> None:
     cut = segments(Blocks([10] * 320), 1)  # type: ignore[arg-type]
     assert [segment.n_docs for segment in cut] == [100] * 32
-    cut = segments(Blocks([10] * 320), plan.ACCUMULATORS_BYTES // 5)  # type: ignore[arg-type]
+    cut = segments(Blocks([10] * 320), segments_module.ACCUMULATORS_BYTES // 5)  # type: ignore[arg-type]
     assert [segment.n_docs for segment in cut] == [640] * 5
     assert len(segments(Blocks([10] * 320), 10**12)) == 2  # type: ignore[arg-type]
     assert len(segments(Blocks([10] * 7), 1)) == 7  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("together", "count"), [(0, 1), (1, 2), (299, 2), (300, 3), (10**9, 32)])
+def test_segments__as_many_accumulators_as_may_be_spent_on(together: int, count: int) -> None:
+    cut = segments(Blocks([10] * 320), 100, together)  # type: ignore[arg-type]
+    assert len(cut) == count
+    assert sum(segment.n_docs for segment in cut) == 3200
 
 
 def test_segments__of_views(planted: Corpus) -> None:
@@ -206,7 +224,8 @@ def test_runner__adds_up_all_segments(planted: Corpus) -> None:
             work.add(expected, block)
         for accumulator_bytes in (1, 10**12):
             sums = Runner(n_threads=1).run(work, planted, segments(planted, accumulator_bytes))
-            for name, array in expected.items():
+            sums = plain_sums(sums)
+            for name, array in plain_sums(expected).items():
                 size = abs(array).max()
                 np.testing.assert_allclose(sums[name], array, rtol=1e-6, atol=1e-12 * size, err_msg=name)
 
@@ -255,6 +274,83 @@ def test_together__is_a_pass_of_passes(planted: Corpus) -> None:
     sums = Runner(2).run(work, planted, segments(planted, 1))
     assert sums.keys() == {"0", "1"}
     assert_identical(sums["1"]["0"], Runner(2).run(features, planted, segments(planted, 1)))
+
+
+@pytest.mark.parametrize("at_a_time", [1, 2, 5])
+def test_runner__tasks_at_a_time_do_not_change_a_bit(planted: Corpus, at_a_time: int) -> None:
+    cut = segments(planted, 1)
+    for work in (*all_passes(planted), *head_passes(planted)):
+        one = Runner(n_threads=1).run(work, planted, cut)
+        assert_identical(Runner(n_threads=2, at_a_time=at_a_time).run(work, planted, cut), one)
+
+
+def test_runner__no_more_tasks_at_a_time_than_allowed(planted: Corpus) -> None:
+    running, most, lock = 0, 0, threading.Lock()
+
+    def use(_: Any) -> None:
+        nonlocal running, most
+        with lock:
+            running += 1
+            most = max(most, running)
+        time.sleep(0.001)
+        with lock:
+            running -= 1
+
+    work = Remember(use)
+    for n_threads, at_a_time, expected in ((4, 1, 1), (4, 2, 2), (1, None, 1), (2, None, 2)):
+        most = 0
+        Runner(n_threads, at_a_time=at_a_time).run(work, planted, segments(planted, 1))
+        assert most <= expected
+
+
+# -- sums in files --------------------------------------------------------------------------------------
+
+
+def test_spilled__large_zeros_lie_in_files(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(run_module, "_SPILL_BYTES", 80)
+    gathered = Gathered()
+    sums = {
+        "large": np.zeros((5, 2)),
+        "small": np.zeros(9),
+        "deeper": {"large": np.zeros(20, np.float32), "gathered": gathered, "empty": np.zeros((0, 4))},
+    }
+    made = run_module.spilled(sums)
+    assert isinstance(made["large"], np.memmap)
+    assert isinstance(made["deeper"]["large"], np.memmap)
+    assert made["small"] is sums["small"]
+    assert made["deeper"]["gathered"] is gathered
+    assert made["deeper"]["empty"] is sums["deeper"]["empty"]
+    for one, other in ((made["large"], sums["large"]), (made["deeper"]["large"], sums["deeper"]["large"])):
+        np.testing.assert_array_equal(np.asarray(one), other, strict=True)
+        one += 1
+        assert (np.asarray(one) == 1).all()
+        assert not other.any()
+    assert list(tmp_path.iterdir()) == []  # files without a name are gone with their arrays
+
+
+def test_spilled__leaves_what_is_small(planted: Corpus) -> None:
+    for work in (*all_passes(planted), *head_passes(planted)):
+        assert_identical(run_module.spilled(work.zero()), work.zero())
+
+
+@pytest.mark.parametrize("n_threads", [1, 3])
+def test_runner__sums_in_files_are_the_same(
+    planted: Corpus, n_threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run_module, "_SPILL_BYTES", 1)
+    cut = segments(planted, 1)
+    for work in (*all_passes(planted), *head_passes(planted)):
+        plain = Runner(1).run(work, planted, cut)
+        in_files = Runner(n_threads, spill=True).run(work, planted, cut)
+        for name, array in plain.items():
+            assert not isinstance(array, np.memmap)
+            assert isinstance(in_files[name], np.memmap) == (isinstance(array, np.ndarray) and array.size > 0)
+        as_arrays = {
+            name: np.asarray(value) if isinstance(value, np.ndarray) else value
+            for name, value in in_files.items()
+        }
+        assert_identical(as_arrays, plain)
 
 
 @pytest.mark.parametrize("whitening", ["exact", "sketch"])
@@ -441,6 +537,149 @@ def test_runner__an_error_in_a_task_is_raised(planted: Corpus) -> None:
         Runner(n_threads=2).run(Broken(), planted, segments(planted, 1))
 
 
+# -- reading ahead --------------------------------------------------------------------------------------
+
+
+class Shelf:
+    """A corpus that hands out numbers for blocks, remembers which, and has one that cannot be read."""
+
+    def __init__(self, unreadable: int | None = None) -> None:
+        self.read: list[int] = []
+        self.held: list[Any] = []
+        self.error = OSError("block cannot be read")
+        self.unreadable = unreadable
+        self.begun = {number: threading.Event() for number in range(10)}
+
+    def block(self, number: int, held: Any = None) -> int:
+        self.read.append(number)
+        self.held.append(held)
+        self.begun[number].set()
+        if number == self.unreadable:
+            raise self.error
+        return number
+
+
+@dataclasses.dataclass(frozen=True)
+class Remember:
+    """A pass that sums up block numbers in their order, and does something with each."""
+
+    use: Callable[[int], None] = lambda number: None
+    name: str = "remember"
+
+    def zero(self) -> Sums:
+        return {"numbers": []}
+
+    def add(self, sums: Sums, block: Any) -> None:
+        self.use(block)
+        sums["numbers"].append(block)
+
+
+def streamed(shelf: Shelf, blocks: range, held: Any = None, **options: Any) -> list[int]:
+    stream = _Stream(Remember(**options), shelf, held or {})  # type: ignore[arg-type]
+    numbers: list[int] = stream(Segment(0, blocks, 0))["numbers"]
+    return numbers
+
+
+@pytest.fixture
+def no_thread_is_left() -> Iterator[None]:
+    before = set(threading.enumerate())
+    yield
+    assert set(threading.enumerate()) <= before
+
+
+leaves_no_thread = pytest.mark.usefixtures("no_thread_is_left")
+
+
+@leaves_no_thread
+@pytest.mark.parametrize("blocks", [range(1), range(2), range(7), range(3, 8), range(4, 5)], ids=str)
+def test_stream__every_block_once_and_in_order(blocks: range) -> None:
+    shelf = Shelf()
+    assert streamed(shelf, blocks) == list(blocks)
+    assert shelf.read == list(blocks)
+
+
+@leaves_no_thread
+def test_stream__the_next_block_is_read_while_one_is_worked_on() -> None:
+    shelf = Shelf()
+
+    def use(number: int) -> None:
+        if number < 5:
+            assert shelf.begun[number + 1].wait(timeout=20)
+
+    assert streamed(shelf, range(6), use=use) == list(range(6))
+
+
+@leaves_no_thread
+def test_stream__no_more_than_one_block_is_read_ahead() -> None:
+    shelf = Shelf()
+
+    def use(number: int) -> None:
+        shelf.begun[min(number + 1, 5)].wait(timeout=20)
+        time.sleep(0.005)
+        assert max(shelf.read) <= number + 1
+
+    assert streamed(shelf, range(6), use=use) == list(range(6))
+
+
+@leaves_no_thread
+def test_stream__words_that_are_held_are_handed_on() -> None:
+    shelf = Shelf()
+    streamed(shelf, range(5), held={1: "one", 4: "four", 7: "seven"})
+    assert shelf.held == [None, "one", None, None, "four"]
+
+
+@leaves_no_thread
+@pytest.mark.parametrize("unreadable", [0, 1, 3, 5])
+def test_stream__a_block_that_cannot_be_read_is_told_once(unreadable: int) -> None:
+    shelf, used = Shelf(unreadable), []
+    with pytest.raises(OSError, match=r"^block cannot be read$") as caught:
+        streamed(shelf, range(6), use=used.append)
+    # the very error, with nothing said of another one before it
+    assert caught.value is shelf.error
+    assert caught.value.__cause__ is caught.value.__context__ is None
+    assert not hasattr(caught.value, "__notes__")
+    assert used == list(range(unreadable))
+    assert shelf.read == list(range(unreadable + 1))
+
+
+@leaves_no_thread
+@pytest.mark.parametrize("unreadable", [None, 4])
+def test_stream__an_error_in_the_work_leaves_no_thread(unreadable: int | None) -> None:
+    """Not even when the block after it cannot be read, either."""
+    shelf = Shelf(unreadable)
+
+    def use(number: int) -> None:
+        if number == 3:
+            raise ZeroDivisionError("block 3")
+
+    before = set(threading.enumerate())
+    with pytest.raises(ZeroDivisionError, match="block 3") as caught:
+        streamed(shelf, range(8), use=use)
+    assert set(threading.enumerate()) <= before  # while the error, and all that it refers to, is still there
+    assert caught.value.__context__ is None
+    assert max(shelf.read) <= 4
+
+
+@leaves_no_thread
+def test_stream__sums_are_those_of_blocks_read_one_by_one(planted: Corpus) -> None:
+    for work in (*all_passes(planted), *head_passes(planted)):
+        expected = work.zero()
+        for number in range(2, 9):
+            work.add(expected, planted.block(number))
+        assert_identical(_Stream(work, planted, {})(Segment(0, range(2, 9), 0)), expected)
+
+
+def test_runner__a_block_that_cannot_be_read_is_raised(planted_path: Path, tmp_path: Path) -> None:
+    path = tmp_path / "broken.zarr"
+    shutil.copytree(planted_path, path)
+    for chunk in (path / "X" / "00004" / "indices").rglob("0"):
+        chunk.write_bytes(b"nonsense")
+    corpus = Corpus.open(path)
+    for n_threads in (1, 3):
+        with pytest.raises(Exception, match="00004"):
+            Runner(n_threads).run(Pairs(WordView(), corpus.n_terms), corpus, segments(corpus, 1))
+
+
 # -- three reads ----------------------------------------------------------------------------------------
 
 
@@ -517,7 +756,7 @@ def test_learn__a_sketch_reads_every_block_three_times(planted_path: Path) -> No
 def test_learn__sampled_blocks_that_cannot_wait_are_read_once_more(
     planted_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(learn_module, "HELD_BYTES", 1)
+    monkeypatch.setattr(sample, "_HELD_BYTES", 1)
     store = CountingStore(planted_path)
     corpus = Corpus.open(store)
     learned = learn(corpus, Settings(4, "sketch"), Runner(n_threads=2))
@@ -552,19 +791,19 @@ def test_learn__a_sketch_of_a_view_counts_its_reads_honestly(planted_path: Path,
 
 
 def repeated(path: Path, n_blocks: int, n_terms: int, rows: int) -> Corpus:
-    """A corpus of as many equal blocks."""
+    """A corpus of about as many equal blocks."""
     one = scipy.sparse.random_array((rows, n_terms), density=20 / n_terms, rng=1, format="csr")
     labels = scipy.sparse.random_array((rows, 9), density=0.2, rng=2, format="csr")
     size = 8 * (one.nnz + labels.nnz) + 16 * rows
     X, Y = (scipy.sparse.vstack([part] * n_blocks, format="csr") for part in (one, labels))
     corpus = ingest_matrices(X, Y, path, binary=True, block_bytes=size)
-    assert n_blocks <= corpus.n_blocks <= n_blocks + 1
+    assert n_blocks <= corpus.n_blocks <= 1.25 * n_blocks
     return corpus
 
 
-def peak(work: Pass, corpus: Corpus, accumulator_bytes: int = 1) -> int:
-    """Bytes held at most during one pass, on one thread."""
-    runner, cut = Runner(n_threads=1), segments(corpus, accumulator_bytes)
+def peak(work: Pass, corpus: Corpus, accumulator_bytes: int = 1, n_threads: int = 1) -> int:
+    """Bytes held at most during one pass."""
+    runner, cut = Runner(n_threads=n_threads), segments(corpus, accumulator_bytes)
     runner.run(work, corpus, cut)  # compiled and warm
     tracemalloc.start()
     try:
@@ -576,28 +815,37 @@ def peak(work: Pass, corpus: Corpus, accumulator_bytes: int = 1) -> int:
 
 @pytest.mark.slow
 def test_memory__of_a_pass_does_not_grow_with_the_blocks(tmp_path: Path) -> None:
-    few, many = (repeated(tmp_path / str(n), n, 40, rows=2500) for n in (8, 32))
+    # blocks of 2 MB: beside them the tasks themselves, which are as many as segments, are nothing
+    few, many = (repeated(tmp_path / str(n), n, 40, rows=10_000) for n in (8, 32))
     W = np.random.default_rng(0).standard_normal((40, 5), dtype=np.float32)
     view = WordView()
-    for work in (Pairs(view, 40), Pairs(view, 40, W), Triples(view, W), Labels(view, W, 9, W)):
-        assert peak(work, many) <= 1.3 * peak(work, few), work.name
+    for work in (Pairs(view, 40), Pairs(view, 40, W), Triples(view, W), label_pass(view, W, np.eye(5), 9)):
+        # of three runs: by chance, a block is read just when the one before it takes most
+        reference = max(peak(work, few, 10**12) for _ in range(3))
+        for accumulator_bytes in (1, 10**12):
+            least = min(peak(work, many, accumulator_bytes) for _ in range(3))
+            assert least <= 1.3 * reference, work.name
 
 
 @pytest.mark.slow
-def test_memory__large_accumulators_are_merged_as_they_come(tmp_path: Path) -> None:
-    D = 400
-    accumulator = 8 * D * D
+@pytest.mark.parametrize("n_threads", [1, 2, 3])
+def test_memory__large_accumulators_are_merged_as_they_come(tmp_path: Path, n_threads: int) -> None:
+    """Those of the tasks that run, and the sum of all that are done, however many segments there are."""
+    D = 1000
+    accumulator = Pairs(WordView(), D).accumulator_bytes
+    assert accumulator >= 8 * D * D
     block = 200 * 20 * 8
+    working = 15 * block * n_threads + 500_000  # and the tasks themselves
+    assert working < accumulator / 3  # or one accumulator more would not be seen
 
     def least_peak(*arguments: Any) -> int:
         """Of three runs: what other tests left running in this process may only add to a peak."""
-        return min(peak(*arguments) for _ in range(3))
+        return min(peak(*arguments, n_threads=n_threads) for _ in range(3))
 
+    half = segments_module.ACCUMULATORS_BYTES // 2
     for n_blocks in (8, 33):
         corpus = repeated(tmp_path / str(n_blocks), n_blocks, D, rows=200)
-        depth = np.ceil(np.log2(len(segments(corpus, 1))))
-        # one partial sum for each level of the tree, and the one that is being made
-        assert least_peak(Pairs(WordView(), D), corpus) <= (depth + 1) * accumulator + 15 * block
-        half = plan.ACCUMULATORS_BYTES // 2
+        assert len(segments(corpus, 1)) >= 8
+        assert least_peak(Pairs(WordView(), D), corpus, 1) <= (n_threads + 1) * accumulator + working
         assert len(segments(corpus, half)) == 2
-        assert least_peak(Pairs(WordView(), D), corpus, half) <= 2 * accumulator + 15 * block
+        assert least_peak(Pairs(WordView(), D), corpus, half) <= 2 * accumulator + working

@@ -1,0 +1,60 @@
+"""Products of tall matrices, a row for each word, with small ones.
+
+They go over slices of rows, one BLAS thread each: so the result does not depend on the number of threads, and
+threads do not wait for each other at every product, which on a busy machine takes longer than the products.
+"""
+
+from __future__ import annotations
+
+import operator
+
+import numpy as np
+import threadpoolctl
+
+from pipeline.corpus.rows import Array
+from pipeline.tasks import map_tasks, ordered_reduce
+
+_ROWS = 16_384
+
+
+def gram(A: Array, B: Array, n_threads: int | None = None) -> Array:
+    """(p, q) float64: A'B, of (D, p) and (D, q); summed in their own type within a slice, in double across.
+
+    Cost: 2 D p q flops, half of it where A is B.
+    """
+
+    def part(rows: slice) -> Array:
+        return np.asarray(A[rows].T @ B[rows], np.float64)
+
+    with threadpoolctl.threadpool_limits(1):
+        return ordered_reduce(
+            part, operator.iadd, row_slices(len(A), _ROWS), name="gram", at_a_time=n_threads
+        )
+
+
+def times_in_place(tall: Array, small: Array, n_threads: int | None = None) -> Array:
+    """(D, r): `tall` (D, p) times `small` (p, r), r <= p, made in the place of `tall`.
+
+    Cost: 2 D p r flops, and no second D x p.
+    """
+    small = small.astype(tall.dtype)
+    product = tall[:, : small.shape[1]]
+
+    def part(rows: slice) -> None:
+        product[rows] = tall[rows] @ small
+
+    with threadpoolctl.threadpool_limits(1):
+        map_tasks(part, row_slices(len(tall), _ROWS), name="times", n_threads=n_threads)
+    return product
+
+
+def reorder_rows(tall: Array, order: Array) -> Array:
+    """Put row `order[i]` in place i, a few columns at a time: a second tall matrix would be large."""
+    for columns in row_slices(tall.shape[1], 8):
+        tall[:, columns] = tall[order, columns]
+    return tall
+
+
+def row_slices(n_rows: int, step: int = 4096) -> list[slice]:
+    """A few thousand rows at a time: what is made of them is small beside the whole, and stays in cache."""
+    return [slice(start, min(start + step, n_rows)) for start in range(0, max(1, n_rows), step)]

@@ -1,0 +1,48 @@
+"""What a pass has to do at the very least, by which its time is projected and judged."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pipeline.corpus.store import Corpus
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """How much there is to read."""
+
+    n_docs: int
+    x_nnz: int
+    y_nnz: int
+
+    @property
+    def pairs(self) -> float:
+        """sum nnz(x)², as if all documents were of a length."""
+        return self.x_nnz**2 / max(1, self.n_docs)
+
+    @property
+    def label_words(self) -> float:
+        """sum nnz(x) nnz(y), as if neither told of the other."""
+        return self.x_nnz * self.y_nnz / max(1, self.n_docs)
+
+
+def corpus_size(corpus: Corpus) -> Size:
+    """Of the documents in view, as if they were as long as the others."""
+    blocks = corpus.info.blocks
+    share = corpus.n_docs / max(1, sum(block.n_docs for block in blocks))
+    x_nnz, y_nnz = sum(block.x_nnz for block in blocks), sum(block.y_nnz for block in blocks)
+    return Size(corpus.n_docs, round(share * x_nnz), round(share * y_nnz))
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """Arithmetic that a matrix product would do, and bytes of rows that are reached by number.
+
+    A row that is added to counts twice: it is read and written.
+    """
+
+    flops: float = 0.0
+    gathered: float = 0.0
+
+    def __add__(self, other: Cost) -> Cost:
+        return Cost(self.flops + other.flops, self.gathered + other.gathered)

@@ -1,0 +1,42 @@
+"""How the corpus is cut for a pass: by its blocks and the accumulators' size alone, never by the workers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from pipeline.corpus.store import Corpus
+
+MAX_SEGMENTS = 32
+ACCUMULATORS_BYTES = 2_000_000_000
+"""What one accumulator for each segment may take together."""
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A run of blocks that one task streams into one accumulator."""
+
+    number: int
+    blocks: range
+    n_docs: int
+
+
+def segments(
+    corpus: Corpus, accumulator_bytes: int, accumulators_bytes: int = ACCUMULATORS_BYTES
+) -> list[Segment]:
+    """Cut the corpus into segments of about as many documents each.
+
+    Few when accumulators are large, for each segment makes one, which has to be merged: two at the least, but
+    one where nothing may be spent on them; never more than there are blocks.
+    """
+    affordable = max(2, accumulators_bytes // max(1, accumulator_bytes)) if accumulators_bytes else 1
+    count = min(corpus.n_blocks, MAX_SEGMENTS, affordable)
+    ends = np.cumsum(corpus.block_rows)
+    cuts = np.searchsorted(ends, ends[-1] * np.arange(1, count) / count, side="left") + 1
+    bounds = np.unique([0, *np.minimum(cuts, corpus.n_blocks), corpus.n_blocks])
+    starts = np.concatenate([[0], ends])
+    return [
+        Segment(i, range(a, b), int(starts[b] - starts[a]))
+        for i, (a, b) in enumerate(zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True))
+    ]

@@ -1,0 +1,414 @@
+"""Work on threads and clusters: one order of merging, few results alive, errors that are not lost."""
+
+from __future__ import annotations
+
+import threading
+import time
+import weakref
+from collections import Counter
+from collections.abc import Iterator
+from functools import reduce
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pipeline.tasks import map_tasks, n_cpus, ordered_reduce
+
+AT_A_TIME = [1, 2, 3, 50, None]
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[Any]:
+    from distributed import Client, LocalCluster
+
+    with (
+        LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None) as cluster,
+        Client(cluster) as client,
+    ):
+        yield client
+
+
+def in_brackets(one: str, other: str) -> str:
+    """Tells of every merge that it is made of, and in which order."""
+    return f"({one}+{other})"
+
+
+def all_in_order(n: int) -> str:
+    """((0+1)+2)+..."""
+    return reduce(in_brackets, map(str, range(n)))
+
+
+def wide_range(seed: int) -> np.ndarray:
+    """Numbers of many sizes, whose sum depends on the order of adding."""
+    rng = np.random.default_rng(seed)
+    return rng.standard_normal(100) * 10.0 ** rng.integers(-8, 9, 100)
+
+
+def sum_up(one: np.ndarray, other: np.ndarray) -> np.ndarray:
+    return one + other
+
+
+def add_to(one: np.ndarray, other: np.ndarray) -> np.ndarray:
+    one += other
+    return one
+
+
+# -- the order ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("slow", ["first", "last", "none"])
+@pytest.mark.parametrize("n", [1, 2, 3, 9])
+@pytest.mark.parametrize("at_a_time", AT_A_TIME)
+def test_ordered_reduce__merges_in_the_order_of_items(at_a_time: int | None, n: int, slow: str) -> None:
+    slowest = {"first": 0, "last": n - 1, "none": -1}[slow]
+
+    def work(item: int) -> str:
+        if item == slowest:
+            time.sleep(0.02)
+        return str(item)
+
+    result = ordered_reduce(work, in_brackets, range(n), name="order", at_a_time=at_a_time)
+    assert result == all_in_order(n)
+
+
+@given(
+    n=st.integers(1, 12),
+    at_a_time=st.one_of(st.none(), st.integers(1, 14)),
+    delays=st.lists(st.sampled_from([0.0, 0.003]), min_size=12, max_size=12),
+)
+@settings(max_examples=25)
+def test_ordered_reduce__order_does_not_depend_on_who_is_first(
+    n: int, at_a_time: int | None, delays: list[float]
+) -> None:
+    def work(item: int) -> str:
+        time.sleep(delays[item])
+        return str(item)
+
+    result = ordered_reduce(work, in_brackets, range(n), name="order", at_a_time=at_a_time)
+    assert result == all_in_order(n)
+
+
+@pytest.mark.parametrize("merge", [sum_up, add_to])
+def test_ordered_reduce__not_a_bit_depends_on_how_many_run(merge: Any) -> None:
+    expected = reduce(sum_up, map(wide_range, range(20)))
+    assert (reduce(sum_up, map(wide_range, reversed(range(20)))) != expected).any()
+    for at_a_time in AT_A_TIME:
+        total = ordered_reduce(wide_range, merge, range(20), name="sum", at_a_time=at_a_time)
+        np.testing.assert_array_equal(total, expected)
+
+
+def test_ordered_reduce__one_item_is_not_merged() -> None:
+    def merge(*_: Any) -> Any:
+        raise AssertionError("nothing to merge")
+
+    for at_a_time in AT_A_TIME:
+        result = object()
+        seen: list[str] = []
+        found = ordered_reduce(
+            lambda _, result=result: result,
+            merge,
+            ["one"],
+            name="one",
+            at_a_time=at_a_time,
+            on_done=seen.append,
+        )
+        assert found is result
+        assert seen == ["one"]
+
+
+def test_ordered_reduce__items_may_look_like_tasks_and_be_alike() -> None:
+    items: list[Any] = [(sum, [1, 2]), "a-1", ["x", {"a": 1}], None, None]
+    found = ordered_reduce(lambda item: [item], lambda a, b: a + b, items, name="odd", at_a_time=2)
+    assert found == items
+
+
+# -- how many -------------------------------------------------------------------------------------------
+
+
+class Census:
+    """Counts results that are alive, and how many there were at most."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.alive = self.most = 0
+
+    def born(self, result: Any) -> None:
+        with self.lock:
+            self.alive += 1
+            self.most = max(self.most, self.alive)
+        weakref.finalize(result, self.died)
+
+    def died(self) -> None:
+        with self.lock:
+            self.alive -= 1
+
+
+class Counted:
+    """A result that is seen by the census from its first moment to its last."""
+
+    def __init__(self, census: Census, value: int) -> None:
+        self.value = value
+        census.born(self)
+
+
+@pytest.mark.parametrize("in_place", [True, False])
+@pytest.mark.parametrize("slowest", [0, 1, 5, None])
+@pytest.mark.parametrize("at_a_time", [1, 2, 4])
+def test_ordered_reduce__few_results_are_alive(at_a_time: int, slowest: int | None, in_place: bool) -> None:
+    """Whichever is slow: as many as run at a time, and the sum; where a merge makes a new one, that too."""
+    # of three runs: a thread that has just handed over its result may hold on to it for a moment
+    most = min(most_alive(at_a_time, slowest, in_place) for _ in range(3))
+    assert most <= at_a_time + (1 if in_place else 2)
+
+
+def most_alive(at_a_time: int, slowest: int | None, in_place: bool) -> int:
+    """Results of twenty items that are there at once."""
+    census = Census()
+
+    def work(item: int) -> Counted:
+        result = Counted(census, item)  # an accumulator is there as soon as work begins
+        time.sleep(0.05 if item == slowest else 0.001)
+        return result
+
+    def merge(one: Counted, other: Counted) -> Counted:
+        if not in_place:
+            return Counted(census, one.value + other.value)
+        one.value += other.value
+        return one
+
+    total = ordered_reduce(work, merge, range(20), name="census", at_a_time=at_a_time)
+    assert total.value == sum(range(20))
+    return census.most
+
+
+def test_census__sees_results_that_pile_up() -> None:
+    census = Census()
+    results = [Counted(census, item) for item in range(5)]
+    assert census.most == census.alive == 5
+    del results
+    assert (census.most, census.alive) == (5, 0)
+
+
+@pytest.mark.parametrize("at_a_time", [1, 2, 4])
+def test_ordered_reduce__no_more_than_so_many_are_in_work_or_waiting(at_a_time: int) -> None:
+    merged = 0
+    begun: list[int] = []
+    lock = threading.Lock()
+
+    def work(item: int) -> int:
+        with lock:
+            begun.append(item)
+            # the first is merged as it is done; with it all that are begun, but for the sum itself
+            assert len(begun) - merged <= at_a_time + 1
+        time.sleep(0.02 if item == 0 else 0.001)
+        return item
+
+    def merge(one: int, other: int) -> int:
+        nonlocal merged
+        with lock:
+            merged += 1
+        return one + other
+
+    assert ordered_reduce(work, merge, range(15), name="window", at_a_time=at_a_time) == sum(range(15))
+    assert sorted(begun) == list(range(15))
+    assert merged == 14
+
+
+@pytest.mark.parametrize("at_a_time", [2, 3, None])
+def test_ordered_reduce__as_many_run_at_a_time_as_are_allowed(at_a_time: int | None) -> None:
+    count = n_cpus() if at_a_time is None else at_a_time
+    together = threading.Barrier(count)
+
+    def work(item: int) -> int:
+        if item < count:
+            together.wait(timeout=20)  # breaks unless all of them are here
+        return item
+
+    items = range(2 * count)
+    assert ordered_reduce(work, int.__add__, items, name="barrier", at_a_time=at_a_time) == sum(items)
+
+
+def test_ordered_reduce__one_at_a_time_is_one_after_the_other() -> None:
+    running: list[int] = []
+    steps: list[str] = []
+
+    def work(item: int) -> int:
+        running.append(item)
+        assert running == [item]
+        steps.append(f"work {item}")
+        time.sleep(0.001)
+        running.remove(item)
+        return item
+
+    def merge(one: int, other: int) -> int:
+        steps.append(f"merge {other}")
+        return one + other
+
+    ordered_reduce(work, merge, range(4), name="single", at_a_time=1)
+    assert steps == ["work 0", "work 1", "merge 1", "work 2", "merge 2", "work 3", "merge 3"]
+
+
+# -- progress and errors --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("at_a_time", AT_A_TIME)
+def test_ordered_reduce__tells_of_every_item_once(at_a_time: int | None) -> None:
+    items = ["a", "b", "c", "a", "d", "e"]
+    done: list[str] = []
+    started: Counter[str] = Counter()
+
+    def work(item: str) -> str:
+        started[item] += 1
+        return item
+
+    def on_done(item: str) -> None:
+        assert started[item] > 0
+        done.append(item)
+
+    ordered_reduce(work, str.__add__, items, name="done", at_a_time=at_a_time, on_done=on_done)
+    assert Counter(done) == started == Counter(items)
+    if at_a_time == 1:
+        assert done == items
+
+
+def test_ordered_reduce__tells_of_an_item_before_the_next_waits_for_it() -> None:
+    seen: list[int] = []
+
+    def work(item: int) -> int:
+        # with one at a time, an item begins only after the one before it was told of
+        assert seen == list(range(item))
+        return item
+
+    ordered_reduce(work, int.__add__, range(5), name="told", at_a_time=1, on_done=seen.append)
+    assert seen == list(range(5))
+
+
+@pytest.mark.parametrize("bad", [0, 3, 7])
+@pytest.mark.parametrize("at_a_time", [1, 2, 50])
+def test_ordered_reduce__an_error_of_a_task_is_raised(at_a_time: int, bad: int) -> None:
+    def work(item: int) -> int:
+        if item == bad:
+            raise ZeroDivisionError(f"item {item}")
+        return item
+
+    done: list[int] = []
+    with pytest.raises(ZeroDivisionError, match=f"^item {bad}$"):
+        ordered_reduce(work, int.__add__, range(8), name="bad", at_a_time=at_a_time, on_done=done.append)
+    assert bad not in done
+
+
+@pytest.mark.parametrize("at_a_time", [1, 2, 50])
+def test_ordered_reduce__an_error_of_a_merge_is_raised(at_a_time: int) -> None:
+    def merge(one: int, other: int) -> int:
+        if other == 3:
+            raise KeyError("merging 3")
+        return one + other
+
+    with pytest.raises(KeyError, match="merging 3"):
+        ordered_reduce(int, merge, range(8), name="bad", at_a_time=at_a_time)
+
+
+def test_ordered_reduce__after_an_error_no_later_item_is_begun() -> None:
+    begun: list[int] = []
+
+    def work(item: int) -> int:
+        begun.append(item)
+        if item == 2:
+            raise ZeroDivisionError
+        return item
+
+    with pytest.raises(ZeroDivisionError):
+        ordered_reduce(work, int.__add__, range(50), name="bad", at_a_time=1)
+    assert begun == [0, 1, 2]
+
+
+def test_ordered_reduce__runs_within_another() -> None:
+    """A task may reduce on its own: each tells only of its own items."""
+    outer: list[int] = []
+    inner: list[tuple[int, int]] = []
+
+    def work(item: int) -> int:
+        return ordered_reduce(
+            lambda i: i * item,
+            int.__add__,
+            range(4),
+            name="inner",
+            at_a_time=2,
+            on_done=lambda i: inner.append((item, i)),
+        )
+
+    total = ordered_reduce(work, int.__add__, range(3), name="inner", at_a_time=2, on_done=outer.append)
+    assert total == 6 * 3
+    assert Counter(outer) == Counter(range(3))
+    assert Counter(inner) == Counter((item, i) for item in range(3) for i in range(4))
+
+
+# -- a cluster ------------------------------------------------------------------------------------------
+
+
+def slow_first(item: int) -> str:
+    time.sleep(0.05 if item == 0 else 0)
+    return str(item)
+
+
+def divide(item: int) -> float:
+    return 1 / item
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("at_a_time", AT_A_TIME)
+@pytest.mark.parametrize("n", [1, 2, 9])
+def test_ordered_reduce__in_order_on_a_cluster(client: Any, n: int, at_a_time: int | None) -> None:
+    done: list[int] = []
+    result = ordered_reduce(
+        slow_first,
+        in_brackets,
+        range(n),
+        name="cluster",
+        at_a_time=at_a_time,
+        client=client,
+        on_done=done.append,
+    )
+    assert result == all_in_order(n)
+    assert Counter(done) == Counter(range(n))
+
+
+@pytest.mark.slow
+def test_ordered_reduce__a_cluster_does_not_change_a_bit(client: Any) -> None:
+    expected = reduce(sum_up, map(wide_range, range(20)))
+    for at_a_time in (2, None):
+        total = ordered_reduce(wide_range, sum_up, range(20), name="sum", at_a_time=at_a_time, client=client)
+        np.testing.assert_array_equal(total, expected)
+
+
+@pytest.mark.slow
+def test_ordered_reduce__a_second_run_on_a_cluster_is_not_the_first(client: Any) -> None:
+    for items in (["a", "b"], ["c", "d"]):
+        assert ordered_reduce(str, in_brackets, items, name="again", client=client) == in_brackets(*items)
+
+
+@pytest.mark.slow
+def test_ordered_reduce__an_error_on_a_cluster_is_raised(client: Any) -> None:
+    with pytest.raises(ZeroDivisionError):
+        ordered_reduce(divide, float.__add__, [2, 1, 0, 4], name="bad", client=client)
+
+
+# -- map ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n_threads", [1, 2, None])
+@pytest.mark.parametrize("n", [0, 1, 7])
+def test_map_tasks__results_in_the_order_of_items(n: int, n_threads: int | None) -> None:
+    def work(item: int) -> int:
+        time.sleep(0.01 if item == 0 else 0)
+        return item * item
+
+    assert map_tasks(work, range(n), name="map", n_threads=n_threads) == [i * i for i in range(n)]
+
+
+def test_map_tasks__an_error_is_raised() -> None:
+    with pytest.raises(ZeroDivisionError):
+        map_tasks(divide, [2, 1, 0, 4], name="bad", n_threads=2)
