@@ -57,13 +57,21 @@ def add_whitened_triples(Z: Array, out: Array) -> None:
     Cost: 1/3 n K³ flops, and few · K² for each n.
     """
     K = Z.shape[1]
+    # made once: the system takes longer to hand out such arrays than it takes to fill them
+    rows = min(len(Z), _TRIPLE_SLAB)
+    all_pairs = np.empty(K * TRIPLE_BLOCK * rows, Z.dtype)
+    all_triples = np.empty(K * TRIPLE_BLOCK * K, Z.dtype)
     for top in range(0, len(Z), _TRIPLE_SLAB):
         slab = Z[top : top + _TRIPLE_SLAB]  # (s, K)
+        s = len(slab)
         columns = np.ascontiguousarray(slab.T)  # (K, s)
         for j in range(0, K, TRIPLE_BLOCK):
             end = min(j + TRIPLE_BLOCK, K)
-            P = columns[:end, None] * columns[None, j:end]  # (end, end - j, s)
-            triples = P.reshape(-1, len(slab)) @ slab[:, j:]
+            n_pairs = end * (end - j)
+            P = all_pairs[: n_pairs * s].reshape(end, end - j, s)
+            triples = all_triples[: n_pairs * (K - j)].reshape(n_pairs, K - j)
+            np.multiply(columns[:end, None], columns[None, j:end], out=P)
+            np.matmul(P.reshape(n_pairs, s), slab[:, j:], out=triples)
             out[:end, j:end, j:] += triples.reshape(end, end - j, K - j)
 
 

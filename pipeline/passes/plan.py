@@ -222,7 +222,7 @@ class _Stages:
         own = 4 * own_terms * width
         turns = Cost(5 * 3 * own_terms * width**2, 4 * 12 * SHARE * self._size.x_nnz * width)
         # the sample as it was read, thinned, and with its columns numbered anew
-        yield Stage("warm start", own + max(own, sketch) + 3 * 8 * sample + 20 * D, cost=turns)
+        yield Stage("warm start", own + max(2 * own, sketch) + 3 * 8 * sample + 20 * D, cost=turns)
         yield self._pass(Pairs(view, D, hollow(D, width)), *beside, held=8 * sample, transient=held)
         made = self._spilled(sketch) + self._tall
         yield Stage("whitening", sketch + made + held, cost=Cost(5 * D * width**2))

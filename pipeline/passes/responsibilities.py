@@ -86,7 +86,8 @@ def posterior(
     """
     binary = SparseRows(X.indptr, X.indices, None, X.n_columns)
     # logarithms of long documents run into the thousands: only double precision keeps their differences
-    P = kernels.times(binary, log_O, np.float64) + log_pi  # (n, K)
+    P = kernels.times(binary, log_O, np.float64)  # (n, K)
+    P += log_pi
     if Y is not None and log_Q is not None:
         P += kernels.times(SparseRows(Y.indptr, Y.indices, None, Y.n_columns), log_Q, np.float64)
     P /= temperature
