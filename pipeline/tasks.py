@@ -17,7 +17,8 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 _run_numbers = count()
-_trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # glibc has it; others need it less
+_trim, _mallopt = (getattr(ctypes.CDLL(None), name, None) for name in ("malloc_trim", "mallopt"))  # glibc
+_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # names of its settings
 
 
 def n_cpus() -> int:
@@ -29,6 +30,17 @@ def give_back_memory() -> None:
     """Hand freed memory back to the system, where the C library would keep it for threads that are gone."""
     if _trim is not None:
         _trim(0)
+
+
+def keep_memory() -> None:
+    """Let the C library keep freed memory until `give_back_memory`, in a worker of Dask's.
+
+    Workers are started with a setting that makes it map every larger array anew, page by page, which takes
+    longer than what is computed in a slab.
+    """
+    if _mallopt is not None:
+        _mallopt(_MMAP_THRESHOLD, 1 << 25)
+        _mallopt(_TRIM_THRESHOLD, 1 << 28)
 
 
 def map_tasks(

@@ -28,8 +28,9 @@ from pipeline.model.error_bars import ErrorBars, half_directions, word_error_bar
 from pipeline.model.heads import Head, Topics
 from pipeline.model.learn_head import HeadLearning, HeadSettings
 from pipeline.passes.labels import Directions, Labels
+from pipeline.passes.machine import available_bytes
 from pipeline.passes.pairs import Pairs, Statistics, exact_m2, sketched_m2
-from pipeline.passes.plan import Plan, Wanted, make_plan
+from pipeline.passes.plan import BASE_BYTES, Plan, Wanted, gigabytes, make_plan
 from pipeline.passes.run import HeldWords, Pass, Runner, Sums
 from pipeline.passes.sample import read_sample, sample_product
 from pipeline.passes.segments import segments
@@ -96,6 +97,7 @@ def learn(corpus: Corpus, settings: Settings, runner: Runner) -> Learned:
     view = settings.view
     plan = settings.plan(corpus, runner.n_threads)
     stats["plan"] = plan.as_dict()
+    _check_free(plan)
     reader = _Reader(corpus, replace(runner, at_a_time=plan.at_a_time, spill=plan.spill), plan)
     head = HeadLearning(settings.head, corpus, view, settings.seed, plan.at_a_time, plan.sizes, stats)
     whitening, statistics = _whiten(reader, settings, clock, head)
@@ -231,6 +233,16 @@ def _sketch(sample: SparseRows, reader: _Reader, settings: Settings) -> Array:
     sketch = np.zeros((sample.n_columns, own.shape[1]), np.float32)
     sketch[words] = own
     return sketch
+
+
+def _check_free(plan: Plan) -> None:
+    free = available_bytes()
+    if free is not None and plan.peak - BASE_BYTES > free:
+        warnings.warn(
+            f"The fit may need more memory than there is: {gigabytes(plan.peak)} at its worst, and "
+            f"{gigabytes(free)} are free. Pass a memory_limit, or fewer topics (n_components).",
+            stacklevel=4,
+        )
 
 
 def _check_enough(sums: Sums) -> None:

@@ -21,7 +21,7 @@ from pipeline.corpus.rows import SparseRows
 from pipeline.corpus.store import Block, Corpus
 from pipeline.passes.cost import Cost, Size
 from pipeline.passes.segments import Segment
-from pipeline.tasks import give_back_memory, ordered_reduce
+from pipeline.tasks import give_back_memory, keep_memory, ordered_reduce
 
 Sums = dict[str, Any]
 """An accumulator: every entry is a sum over documents, so two of them merge by adding.
@@ -174,6 +174,7 @@ class _RemoteStream:
 
     def __call__(self, segment: Segment) -> Sums:
         threadpoolctl.threadpool_limits(1)
+        keep_memory()
         return _Stream(_with_arrays(self.work), self.corpus, {})(segment)
 
 

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline import Corpus, InputError, ingest_shape
+from pipeline import Corpus, InputError, MomentLabeler, ingest_shape
+from pipeline.model import learn
 from pipeline.passes import run
 from pipeline.passes.cost import Size
 from pipeline.passes.cross import Cross
@@ -222,6 +223,14 @@ def test_rates__are_positive_and_cost_is_divided_by_them() -> None:
     assert rates.gathered > 1e7
     cost = Pairs(WordView(), 10, hollow(10, 4)).cost(Size(10, 100, 5))
     assert rates.seconds(cost) == pytest.approx(12 * 100 * 4 / rates.gathered)
+
+
+def test_learn__warns_when_more_is_needed_than_is_free(
+    corpus: Corpus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(learn, "available_bytes", lambda: 10**6)
+    with pytest.warns(UserWarning, match=r"0\.\d\dGB at its worst, and 0.00GB are free. Pass a memory_limit"):
+        MomentLabeler(3, head="posterior").fit(corpus.head(50))
 
 
 def test_available_bytes__is_known_on_linux() -> None:
