@@ -32,16 +32,6 @@ class Whitening:
         """From Omega (D, K), which has orthonormal columns."""
         return cls(np.asarray(basis / np.sqrt(eigenvalues).astype(basis.dtype)), eigenvalues)
 
-    @property
-    def basis(self) -> Array:
-        """(D, K): Omega, with orthonormal columns."""
-        return np.asarray(self.W * np.sqrt(self.eigenvalues).astype(self.W.dtype))
-
-    @property
-    def unwhitening(self) -> Array:
-        """(D, K): W(W'W)^-1 = W Sigma, which takes a whitened vector back to words."""
-        return np.asarray(self.W * self.eigenvalues.astype(self.W.dtype))
-
 
 def exact_whitening(M2: Array, n_components: int, seed: int = 0) -> Whitening:
     """The top eigenpairs of M2 (D, D), by ARPACK or, when many are wanted, by LAPACK.

@@ -31,12 +31,12 @@ def times(X: SparseRows, W: Array, dtype: npt.DTypeLike = None, columns: slice |
     return Z
 
 
-def add_transposed_times(X: SparseRows, Z: Array, out: Array, first: int = 0) -> None:
-    """out += X' Z: (D, n) sparse times (n, K), into the columns of `out` from `first` on.
+def add_transposed_times(X: SparseRows, Z: Array, out: Array) -> None:
+    """out += X' Z: (D, n) sparse times (n, K).
 
     Cost: nnz rows of `out` are read and written.
     """
-    _add_transposed_times(X.indptr, X.indices, X.values, Z, first, out)
+    _add_transposed_times(X.indptr, X.indices, X.values, Z, out)
 
 
 def add_pairs(X: SparseRows, out: Array) -> None:
@@ -95,7 +95,7 @@ def add_label_moments(Y: SparseRows, S: Array, out: Array) -> None:
 
     Cost: nnz(Y) rows of `out` (L, K) are read and written; no N x L array.
     """
-    _add_transposed_times(Y.indptr, Y.indices, None, S, 0, out)
+    _add_transposed_times(Y.indptr, Y.indices, None, S, out)
 
 
 @_jit
@@ -159,14 +159,12 @@ def _times(indptr: Array, indices: Array, values: Array | None, W: Array, first:
 
 
 @_jit
-def _add_transposed_times(
-    indptr: Array, indices: Array, values: Array | None, Z: Array, first: int, out: Array
-) -> None:
+def _add_transposed_times(indptr: Array, indices: Array, values: Array | None, Z: Array, out: Array) -> None:
     K = Z.shape[1]
     for row in range(len(indptr) - 1):
         z = Z[row]
         for entry in range(indptr[row], indptr[row + 1]):
-            o = out[indices[entry], first : first + K]
+            o = out[indices[entry]]
             if values is None:
                 for k in range(K):
                     o[k] += z[k]
