@@ -48,10 +48,13 @@ def times_in_place(tall: Array, small: Array, n_threads: int | None = None) -> A
     return product
 
 
-def reorder_rows(tall: Array, order: Array) -> Array:
+def reorder_rows(tall: Array, order: Array, n_threads: int | None = None) -> Array:
     """Put row `order[i]` in place i, a few columns at a time: a second tall matrix would be large."""
-    for columns in row_slices(tall.shape[1], 8):
+
+    def part(columns: slice) -> None:
         tall[:, columns] = tall[order, columns]
+
+    map_tasks(part, row_slices(tall.shape[1], 8), name="reorder", n_threads=n_threads)
     return tall
 
 

@@ -252,8 +252,9 @@ class MomentLabeler(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         in_source = np.argsort(corpus.term_ids)
         self.label_counts_: Array = learned.label_counts
         self.statistics_: Statistics = learned.statistics
-        self.head_: Head = learned.head.reordered(in_source)
-        self.whitening_: Array = reorder_rows(learned.whitening.W.astype(np.float32, copy=False), in_source)
+        self.head_: Head = learned.head.reordered(in_source, self.n_jobs)
+        W = learned.whitening.W.astype(np.float32, copy=False)
+        self.whitening_: Array = reorder_rows(W, in_source, self.n_jobs)
         self.eigenvalues_: Array = learned.whitening.eigenvalues
         self.tensor_eigenvalues_: Array = learned.tensor.eigenvalues
         self.tensor_residual_ = learned.tensor.residual

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -21,7 +21,7 @@ from pipeline.corpus.rows import SparseRows
 from pipeline.corpus.store import Block, Corpus
 from pipeline.passes.cost import Cost, Size
 from pipeline.passes.segments import Segment
-from pipeline.tasks import give_back_memory, keep_memory, ordered_reduce
+from pipeline.tasks import give_back_memory, keep_memory, n_cpus, ordered_reduce
 
 Sums = dict[str, Any]
 """An accumulator: every entry is a sum over documents, so two of them merge by adding.
@@ -118,13 +118,14 @@ class Runner:
 
         if self.client is None:
             # One BLAS thread in each task: the task is the unit of parallelism, and the sums stay the same.
-            with threadpoolctl.threadpool_limits(1):
+            tasks = self.at_a_time or self.n_threads or n_cpus()
+            with threadpoolctl.threadpool_limits(1), ReadAhead(corpus, held or {}, segments, tasks) as reads:
                 return ordered_reduce(
-                    _Stream(work, corpus, held or {}, self.spill),
+                    _Stream(work, reads, self.spill),
                     merge_into,
                     segments,
                     name=work.name,
-                    at_a_time=self.at_a_time or self.n_threads,
+                    at_a_time=tasks,
                     on_done=advance,
                 )
         with tempfile.TemporaryDirectory(prefix="threepass-") as folder:
@@ -139,30 +140,52 @@ class _Stream:
     """The task of a segment: stream its blocks into one accumulator."""
 
     work: Pass
-    corpus: Corpus
-    held: HeldWords
+    reads: ReadAhead
     spill: bool = False
 
     def __call__(self, segment: Segment) -> Sums:
         sums = spilled(self.work.zero()) if self.spill else self.work.zero()
-        for block in self._blocks(segment):
+        for block in self.reads.blocks(segment):
             self.work.add(sums, block)
         give_back_memory()
         return sums
 
-    def _blocks(self, segment: Segment) -> Iterator[Block]:
-        """Every block of the segment; the next one is read while this one is worked on."""
 
-        def read(number: int) -> Block:
-            return self.corpus.block(number, self.held.get(number))
+class ReadAhead:
+    """Blocks of segments, each read while a task works on the one before.
 
-        with ThreadPoolExecutor(1) as reader:
-            upcoming = None
-            for number in segment.blocks:
-                block = read(number) if upcoming is None else upcoming.result()
-                following = number + segment.blocks.step
-                upcoming = reader.submit(read, following) if following in segment.blocks else None
-                yield block
+    Where `n_tasks` take turns, the first block of a task's next segment is read ahead too.
+    """
+
+    def __init__(self, corpus: Corpus, held: HeldWords, segments: Sequence[Segment], n_tasks: int) -> None:
+        self._corpus = corpus
+        self._held = held
+        self._first = {segment.number: segment.blocks.start for segment in segments if segment.blocks}
+        self._n_tasks = n_tasks
+        self._readers = ThreadPoolExecutor(n_tasks)
+        self._upcoming: dict[int, Future[Block]] = {}
+
+    def __enter__(self) -> ReadAhead:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._readers.shutdown(cancel_futures=True)
+        self._upcoming.clear()
+
+    def blocks(self, segment: Segment) -> Iterator[Block]:
+        """Every block of the segment, in order."""
+        for number in segment.blocks:
+            upcoming = self._upcoming.pop(number, None)
+            block = self._read(number) if upcoming is None else upcoming.result()
+            in_segment = number + 1 in segment.blocks
+            following = number + 1 if in_segment else self._first.get(segment.number + self._n_tasks)
+            if following is not None:
+                self._upcoming[following] = self._readers.submit(self._read, following)
+            del upcoming  # it holds the block
+            yield block
+
+    def _read(self, number: int) -> Block:
+        return self._corpus.block(number, self._held.get(number))
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +198,8 @@ class _RemoteStream:
     def __call__(self, segment: Segment) -> Sums:
         threadpoolctl.threadpool_limits(1)
         keep_memory()
-        return _Stream(_with_arrays(self.work), self.corpus, {})(segment)
+        with ReadAhead(self.corpus, {}, [segment], 1) as reads:
+            return _Stream(_with_arrays(self.work), reads)(segment)
 
 
 @dataclass(frozen=True, slots=True)

@@ -223,7 +223,7 @@ def test_add_directions__equal_the_dense_product(s: int) -> None:
             G[label, column] += label_weights[label] * sign
     before = whole_numbers(D, 4)
     out = before.copy()
-    cross_kernels.add_directions(*shuffled_triple(M), label_weights, columns, signs, out)
+    cross_kernels.add_directions(*shuffled_triple(M), label_weights, columns, signs, 0, len(out), out)
     np.testing.assert_array_equal(out, before + M.T @ G)
 
 

@@ -37,6 +37,7 @@ from pipeline.passes.pairs import Pairs
 from pipeline.passes.responsibilities import Responsibilities
 from pipeline.passes.run import (
     Pass,
+    ReadAhead,
     Runner,
     Sums,
     Together,
@@ -178,12 +179,22 @@ def test_segments__as_many_as_allowed_and_balanced() -> None:
     cut = segments(Blocks([10] * 320), 1)  # type: ignore[arg-type]
     assert [segment.n_docs for segment in cut] == [100] * 32
     cut = segments(Blocks([10] * 320), segments_module.ACCUMULATORS_BYTES // 5)  # type: ignore[arg-type]
-    assert [segment.n_docs for segment in cut] == [640] * 5
+    assert [segment.n_docs for segment in cut] == [800] * 4  # of five, one task would have three
     assert len(segments(Blocks([10] * 320), 10**12)) == 2  # type: ignore[arg-type]
     assert len(segments(Blocks([10] * 7), 1)) == 7  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(("together", "count"), [(0, 1), (1, 2), (299, 2), (300, 3), (10**9, 32)])
+def test_segments__two_tasks_that_take_turns_have_as_much_to_do() -> None:
+    for n_blocks in (12, 26, 28, 100):
+        for affordable in range(4, 20):
+            size = segments_module.ACCUMULATORS_BYTES // affordable
+            cut = segments(Blocks([10] * n_blocks), size)  # type: ignore[arg-type]
+            assert len(cut) > min(affordable, n_blocks) / 2
+            first = sum(segment.n_docs for segment in cut[::2])
+            assert abs(first - 10 * n_blocks / 2) <= 10  # a block, which is not cut
+
+
+@pytest.mark.parametrize(("together", "count"), [(0, 1), (1, 2), (299, 2), (300, 2), (400, 4), (10**9, 32)])
 def test_segments__as_many_accumulators_as_may_be_spent_on(together: int, count: int) -> None:
     cut = segments(Blocks([10] * 320), 100, together)  # type: ignore[arg-type]
     assert len(cut) == count
@@ -575,8 +586,9 @@ class Remember:
 
 
 def streamed(shelf: Shelf, blocks: range, held: Any = None, **options: Any) -> list[int]:
-    stream = _Stream(Remember(**options), shelf, held or {})  # type: ignore[arg-type]
-    numbers: list[int] = stream(Segment(0, blocks, 0))["numbers"]
+    segment = Segment(0, blocks, 0)
+    with ReadAhead(shelf, held or {}, [segment], 1) as reads:  # type: ignore[arg-type]
+        numbers: list[int] = _Stream(Remember(**options), reads)(segment)["numbers"]
     return numbers
 
 
@@ -666,7 +678,22 @@ def test_stream__sums_are_those_of_blocks_read_one_by_one(planted: Corpus) -> No
         expected = work.zero()
         for number in range(2, 9):
             work.add(expected, planted.block(number))
-        assert_identical(_Stream(work, planted, {})(Segment(0, range(2, 9), 0)), expected)
+        segment = Segment(0, range(2, 9), 0)
+        with ReadAhead(planted, {}, [segment], 1) as reads:
+            assert_identical(_Stream(work, reads)(segment), expected)
+
+
+@leaves_no_thread
+@pytest.mark.parametrize("n_tasks", [1, 2, 3])
+def test_read_ahead__the_first_block_of_a_task_s_next_segment_too(n_tasks: int) -> None:
+    shelf = Shelf()
+    cut = [Segment(i, range(i, i + 1), 1) for i in range(6)]
+    with ReadAhead(shelf, {}, cut, n_tasks) as reads:  # type: ignore[arg-type]
+        for segment in cut:
+            for _ in reads.blocks(segment):
+                if segment.number + n_tasks < len(cut):
+                    assert shelf.begun[segment.number + n_tasks].wait(timeout=20)
+    assert sorted(shelf.read) == list(range(6))  # each of them once
 
 
 def test_runner__a_block_that_cannot_be_read_is_raised(planted_path: Path, tmp_path: Path) -> None:
