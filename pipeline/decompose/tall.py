@@ -27,9 +27,10 @@ def gram(A: Array, B: Array, n_threads: int | None = None) -> Array:
         return np.asarray(A[rows].T @ B[rows], np.float64)
 
     with threadpoolctl.threadpool_limits(1):
-        return ordered_reduce(
+        product: Array = ordered_reduce(
             part, operator.iadd, row_slices(len(A), _ROWS), name="gram", at_a_time=n_threads
         )
+    return product
 
 
 def times_in_place(tall: Array, small: Array, n_threads: int | None = None) -> Array:

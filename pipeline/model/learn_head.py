@@ -34,7 +34,8 @@ from pipeline.passes.features import Features
 from pipeline.passes.head_sizes import HeadSizes
 from pipeline.passes.held_out import Gathered, SetAside
 from pipeline.passes.responsibilities import Responsibilities, posterior
-from pipeline.passes.run import Pass, Sums
+from pipeline.passes.run import Pass
+from pipeline.passes.sums import Sums
 from pipeline.passes.tall import tall, zero_tall
 from pipeline.passes.weighting import Scheme, Weighting
 from pipeline.passes.words import WordView

@@ -12,7 +12,7 @@ from pipeline.corpus.store import Block
 from pipeline.passes import cross_kernels, kernels
 from pipeline.passes.cost import Cost, Size
 from pipeline.passes.held_out import others
-from pipeline.passes.run import Sums
+from pipeline.passes.sums import Sums
 from pipeline.passes.tall import add_tall, tall_bytes, zero_tall
 from pipeline.passes.weighting import Weighting
 from pipeline.tasks import map_tasks, n_cpus
@@ -57,6 +57,14 @@ class CrossMoment:
     def __sizeof__(self) -> int:
         """Bytes of its arrays: Dask asks for them, to know when to spill."""
         return int(self.indptr.nbytes + self.indices.nbytes + self.values.nbytes)
+
+    def to_arrays(self) -> dict[str, Array]:
+        """What it is made of, to be kept in a file."""
+        return {"indptr": self.indptr, "indices": self.indices, "values": self.values}
+
+    def from_arrays(self, arrays: dict[str, Array]) -> CrossMoment:
+        """One of the same kind, from what `to_arrays` gave."""
+        return CrossMoment(**arrays, n_terms=self.n_terms, most_entries=self.most_entries)
 
     def add(self, X: SparseRows, Y: SparseRows) -> None:
         """Add Y'X~ of some documents, X~ being float32."""
