@@ -18,6 +18,7 @@ import typer
 import typer.core
 from dask.utils import parse_bytes
 
+from pipeline.cluster import DASHBOARD, Workers, connected
 from pipeline.corpus.describe import describe, render
 from pipeline.corpus.store import Corpus
 from pipeline.errors import InputError, StoreError, ThreepassError
@@ -183,11 +184,37 @@ def fit(
         bool, typer.Option("--plan", help="Only tell what it would take, memory and time, and read nothing.")
     ] = False,
     threads: Threads = None,
+    workers: Annotated[
+        int, typer.Option(min=0, help="Worker processes to start on this machine; 0: threads alone.")
+    ] = 0,
+    threads_per_worker: Annotated[int, typer.Option(min=1, help="Threads of each worker.")] = 1,
+    worker_memory: Annotated[
+        str, typer.Option(metavar="SIZE", help="What each worker may take, as in 4GB.")
+    ] = "auto",
+    scheduler: Annotated[
+        str | None, typer.Option(metavar="URL", help="A Dask cluster to join, as in tls://host:8786.")
+    ] = None,
+    tls_ca_file: Annotated[Path | None, typer.Option(help="With --scheduler: the authority.")] = None,
+    tls_cert: Annotated[Path | None, typer.Option(help="With --scheduler: our certificate.")] = None,
+    tls_key: Annotated[Path | None, typer.Option(help="With --scheduler: our key.")] = None,
+    dashboard_address: Annotated[
+        str, typer.Option(metavar="HOST:PORT", help="Where the workers' dashboard shall listen.")
+    ] = DASHBOARD,
+    performance_report: Annotated[
+        Path | None, typer.Option(metavar="FILE.html", help="Keep Dask's own account of the workers.")
+    ] = None,
+    run_dir: Annotated[
+        Path | None,
+        typer.Option(help="Where sums are kept for a killed fit to go on; MODEL.run if absent."),
+    ] = None,
+    run_log: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Keep the run's log, a line for each segment.")
+    ] = None,
     overwrite: Overwrite = False,
     quiet: Quiet = False,
     json_file: Json = None,
 ) -> None:
-    """Learn a model from a corpus, in three reads."""
+    """Learn a model from a corpus, in three reads. Killed, the same command goes on where it was."""
     started = time.monotonic()
     # plain strings: `fit` refuses what it does not know, and names the choices
     choices: dict[str, Any] = {
@@ -209,15 +236,35 @@ def fit(
         return
     if model.exists() and not overwrite:
         raise StoreError(f"{model} exists already. Choose another name, or pass --overwrite.")
-    with ProgressDisplay(quiet) as progress:
-        labeler.fit(source, progress=progress)
-    labeler.save(model, overwrite=overwrite)
+    where = Workers(
+        workers,
+        threads_per_worker,
+        worker_memory,
+        scheduler,
+        (tls_ca_file, tls_cert, tls_key),
+        dashboard_address,
+    )
+    try:
+        with connected(where, performance_report) as client, ProgressDisplay(quiet, source) as progress:
+            if client is not None and not quiet:
+                print(f"dashboard: {client.dashboard_link}", file=sys.stderr)
+            files: dict[str, Any] = {"run_dir": run_dir, "run_log": run_log}
+            labeler.fit_to(source, model, overwrite=overwrite, client=client, progress=progress, **files)
+    except KeyboardInterrupt:
+        kept = run_dir or f"{model}.run"
+        raise ThreepassError(
+            f"Interrupted. The same command goes on where it was; what it needs for that is in {kept}."
+        ) from None
     seconds = time.monotonic() - started
     promise = labeler.guarantee()
     size = sum(file.stat().st_size for file in model.rglob("*") if file.is_file())
+    run = labeler.fit_stats_["run"]
+    reused, segments = run["segments_reused"], run["segments_reused"] + run["segments_computed"]
     text = (
         f"{model}: {len(labeler.topic_weights_)} topics from {source.n_docs:,} documents in {seconds:.1f} s, "
-        f"{size / 1e6:,.1f} MB on disk\n{_head_text(labeler)}"
+        f"{size / 1e6:,.1f} MB on disk\n"
+        + (f"went on from an earlier run: {reused} of {segments} segments were there\n" if reused else "")
+        + _head_text(labeler)
     )
     numbers = {
         "path": str(model),

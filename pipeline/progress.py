@@ -6,8 +6,11 @@ import sys
 import time
 from types import TracebackType
 
+import numpy as np
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+from pipeline.corpus.store import Corpus
 
 _SECONDS_BETWEEN_LINES = 10.0
 
@@ -19,11 +22,15 @@ class ProgressDisplay:
     prints one line when it is done, and one every ten seconds until then.
     """
 
-    def __init__(self, quiet: bool = False) -> None:
+    def __init__(self, quiet: bool = False, corpus: Corpus | None = None) -> None:
+        """With a corpus, whose documents are what is counted, its blocks and bytes are told too."""
         self._quiet = quiet
+        self._corpus = corpus
+        self._bytes = 0 if corpus is None else int(corpus.block_bytes.sum())
         self._bars: Progress | None = None
         self._tasks: dict[str, TaskID] = {}
         self._started: dict[str, float] = {}
+        self._finished: set[str] = set()
         self._last_line = time.monotonic()
         if not quiet and sys.stderr.isatty():
             columns = (
@@ -51,13 +58,20 @@ class ProgressDisplay:
         started = self._started.setdefault(stage, now)
         seconds = now - started
         rate = f"{_short(done / seconds)}/s" if seconds > 0.1 else ""
+        if self._corpus is not None and rate:
+            blocks = np.searchsorted(np.cumsum(self._corpus.block_rows), done, side="right")
+            speed = self._bytes * done / max(1, total) / seconds
+            rate = f"{blocks}/{self._corpus.n_blocks} blocks, {rate}, {_short(speed)}B/s"
         if self._bars is not None:
             if stage not in self._tasks:
                 self._tasks[stage] = self._bars.add_task(stage, total=total, rate="")
             self._bars.update(self._tasks[stage], completed=done, total=total, rate=rate)
-        elif not self._quiet and (
-            (done >= total and seconds > 1) or now - self._last_line > _SECONDS_BETWEEN_LINES
-        ):
+        elif not self._quiet and stage not in self._finished:
+            due = seconds > 1 if done >= total else now - self._last_line > _SECONDS_BETWEEN_LINES
+            if done >= total:
+                self._finished.add(stage)
+            if not due:
+                return
             self._last_line = now
             left = f", {seconds * (total - done) / done:.0f} s left" if 0 < done < total else ""
             share = f"{100 * done / total:.0f}%" if total else "100%"

@@ -25,6 +25,7 @@ ROOMS = [
     "predict",
     "report",
     "progress",
+    "cluster",
     "cli",
 ]
 MODULES = sorted(path for path in ROOT.rglob("*.py") if path != ROOT / "__init__.py")

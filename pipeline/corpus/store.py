@@ -97,6 +97,11 @@ class Corpus:
         return np.diff(self._bounds)
 
     @property
+    def block_bytes(self) -> Array:
+        """(n_blocks,) int64: about what the words of each block take once read, whatever rows are in view."""
+        return np.array([8 * block.x_nnz + 16 * block.n_docs for block in self._info.blocks], np.int64)
+
+    @property
     def is_binary(self) -> bool:
         """Whether every stored value is 1."""
         return self._info.values == "ones"

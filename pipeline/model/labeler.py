@@ -232,16 +232,25 @@ class MomentLabeler(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         client: Any = None,
         progress: Progress | None = None,
         run_dir: str | Path | None = None,
+        run_log: str | Path | None = None,
     ) -> MomentLabeler:
         """Fit and save in one go. Killed at any moment, the same call goes on where it was.
 
         Nobody else can write to `path` meanwhile. What the fit needs to go on lies in `run_dir`, beside the
         model as `PATH.run` when None, and is removed once the model is whole.
+
+        Parameters
+        ----------
+        run_log
+            Where the run's log shall be kept: a line of JSON for each segment that was worked on. It is
+            written as `run.jsonl` in the run directory while the fit runs.
         """
         from pipeline.model.persist import fit_to
 
-        folder = None if run_dir is None else Path(run_dir)
-        fit_to(self, corpus, Path(path), overwrite, folder, client=client, progress=progress)
+        path = Path(path)
+        folder = path.with_name(f"{path.name}.run") if run_dir is None else Path(run_dir)
+        log = None if run_log is None else Path(run_log)
+        fit_to(self, corpus, path, overwrite, folder, log, client=client, progress=progress)
         return self
 
     @property

@@ -24,12 +24,13 @@ import zarr.storage
 from pipeline.corpus import format as fmt
 from pipeline.corpus.rows import Array, SparseRows
 from pipeline.corpus.store import Corpus
-from pipeline.destination import new_directory
+from pipeline.destination import new_directory, new_file
 from pipeline.errors import StoreError
 from pipeline.model.calibration import Calibration
 from pipeline.model.error_bars import ErrorBars
 from pipeline.model.heads import MEANING, Head, Ridge, Topics
 from pipeline.model.labeler import MomentLabeler
+from pipeline.passes.checkpoints import RUN_LOG
 from pipeline.passes.pairs import Statistics
 from pipeline.passes.weighting import SCHEMES, Weighting
 
@@ -50,13 +51,21 @@ def save_model(model: MomentLabeler, path: Path, overwrite: bool) -> None:
 
 
 def fit_to(
-    model: MomentLabeler, corpus: Corpus, path: Path, overwrite: bool, run_dir: Path | None, **how: Any
+    model: MomentLabeler,
+    corpus: Corpus,
+    path: Path,
+    overwrite: bool,
+    run_dir: Path,
+    run_log: Path | None,
+    **how: Any,
 ) -> None:
     """Fit and save, holding the destination from the start; what the fit left on the way is removed last."""
-    run_dir = path.with_name(f"{path.name}.run") if run_dir is None else run_dir
     with _new_model(path, overwrite) as partial:
         model.fit(corpus, run_dir=run_dir, **how)
         _write_model(model, partial)
+    if run_log is not None:
+        with new_file(run_log, overwrite=True) as unfinished:
+            shutil.copyfile(run_dir / RUN_LOG, unfinished)
     shutil.rmtree(run_dir, ignore_errors=True)
 
 

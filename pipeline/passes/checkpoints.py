@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import tempfile
 import time
 import warnings
@@ -45,7 +44,7 @@ _SUMMED = 32_768
 INPUTS = "inputs-"
 """How folders begin in which workers find the arrays of a pass."""
 _DESCRIPTION = "run.json"
-_LOG = "run.jsonl"
+RUN_LOG = "run.jsonl"
 
 
 @dataclass(slots=True)
@@ -65,7 +64,7 @@ class RunDirectory:
     @classmethod
     @contextmanager
     def at(cls, folder: Path, what: dict[str, Any]) -> Iterator[RunDirectory]:
-        """Open the directory for this fit; it is removed by `discard`, not when the block ends.
+        """Open the directory for this fit; it stays when the block ends.
 
         Parameters
         ----------
@@ -102,11 +101,6 @@ class RunDirectory:
         """Keeps nothing."""
         return cls(None)
 
-    def discard(self) -> None:
-        """Remove everything: the model is whole. The run log stays with whoever read it."""
-        if self.folder is not None:
-            shutil.rmtree(self.folder, ignore_errors=True)
-
     def read(self, name: str, inputs: Sequence[Array], segments: Sequence[Segment]) -> ReadFiles:
         """The files of the next read of the corpus."""
         self._reads += 1
@@ -121,15 +115,9 @@ class RunDirectory:
         """Add a line to the run log: counts, names and seconds, nothing that is in documents."""
         if self.folder is not None:
             stamped = {"time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), **line}
-            with (self.folder / _LOG).open("a") as file:
+            flags = os.O_CREAT | os.O_APPEND | os.O_WRONLY
+            with os.fdopen(os.open(self.folder / RUN_LOG, flags, 0o600), "a") as file:
                 file.write(json.dumps(stamped) + "\n")
-
-    @property
-    def log_text(self) -> str:
-        """The run log so far."""
-        with suppress(OSError, TypeError):
-            return (self.folder / _LOG).read_text()  # type: ignore[operator]
-        return ""
 
     def stats(self) -> dict[str, Any]:
         """What was reused and what was written."""

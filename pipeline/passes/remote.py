@@ -73,8 +73,9 @@ def run_remotely(
                 for _ in finished(missing, remote):
                     while waiting and (sums := files.segment(waiting[0].number, like)) is not None:
                         segment = waiting.pop(0)
-                        files.run.reused += segment.number in found
-                        advance(segment, segment.n_docs)
+                        if segment.number in found:
+                            files.run.reused += 1
+                            advance(segment, segment.n_docs)
                         yield sums
                         if temporary:
                             files.segment_path(segment.number).unlink()

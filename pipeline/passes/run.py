@@ -176,12 +176,14 @@ class _Progress:
         self._tell, self._name, self._n_docs = tell, name, n_docs
         self._lock = Lock()
         self._done = {segment.number: segment.n_docs for segment in finished}
-        if finished:
-            self.advance(finished[0], finished[0].n_docs)
+        self._say()
 
     def advance(self, segment: Segment, n_docs: int) -> None:
         """So many documents of a segment are done."""
         with self._lock:
             self._done[segment.number] = n_docs
-            if self._tell is not None:
-                self._tell(self._name, sum(self._done.values()), self._n_docs)
+            self._say()
+
+    def _say(self) -> None:
+        if self._tell is not None:
+            self._tell(self._name, sum(self._done.values()), self._n_docs)

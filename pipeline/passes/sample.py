@@ -25,8 +25,7 @@ def sampled_blocks(corpus: Corpus) -> list[int]:
 
     A view may have empty blocks, or nearly empty ones.
     """
-    decoded = [8 * block.x_nnz + 16 * block.n_docs for block in corpus.info.blocks]
-    affordable = max(1, int(_BYTES / max(1, max(decoded))))
+    affordable = max(1, int(_BYTES / max(1, corpus.block_bytes.max())))
     count = min(max(1, round(SHARE * corpus.n_blocks)), affordable)
     places = (np.arange(count) + 0.5) / count * corpus.n_docs
     blocks_of = np.searchsorted(np.cumsum(corpus.block_rows), places, side="right")

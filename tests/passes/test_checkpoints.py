@@ -214,8 +214,7 @@ def test_run_directory__threads_do_not_make_another_one(corpus: Corpus, tmp_path
 def test_run_directory__is_ours_alone(corpus: Corpus, tmp_path: Path) -> None:
     labeler().fit(corpus, run_dir=tmp_path / "run")
     for path in [tmp_path / "run", *(tmp_path / "run").rglob("*")]:
-        if path.name != "run.jsonl":
-            assert stat.S_IMODE(path.stat().st_mode) & 0o077 == 0, path
+        assert stat.S_IMODE(path.stat().st_mode) & 0o077 == 0, path
 
 
 def test_run_directory__nobody_else_s_files_are_touched(corpus: Corpus, tmp_path: Path) -> None:

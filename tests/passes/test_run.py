@@ -501,7 +501,7 @@ def test_progress__counts_documents_up_to_all(planted: Corpus, n_threads: int) -
         runner = Runner(n_threads, progress=lambda *step, seen=seen: seen.append(step))
         cut = segments(corpus, 1)
         runner.run(Pairs(WordView(), corpus.n_terms), corpus, cut)
-        assert len(seen) == corpus.n_blocks
+        assert len(seen) == 1 + corpus.n_blocks
         assert [step[1] for step in seen] == sorted(step[1] for step in seen)
         assert seen[-1] == ("pairs", corpus.n_docs, corpus.n_docs)
 

@@ -1,0 +1,138 @@
+"""Workers for the command line: of its own, on this machine, or those of a cluster that runs already.
+
+The workers of its own listen on the loopback interface alone, and speak to each other by certificates that
+are made for the occasion: nobody else on the machine can hand them work. What they write lies in a directory
+that is nobody else's.
+"""
+
+from __future__ import annotations
+
+import logging
+import tempfile
+import warnings
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import dask
+from dask.utils import parse_bytes
+
+from pipeline.errors import InputError, ThreepassError
+
+LOOPBACK = "127.0.0.1"
+DASHBOARD = f"{LOOPBACK}:8787"
+_TTL = "30s"
+"""A worker that gives no sign of life for so long is restarted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Workers:
+    """Which workers there shall be: none, where neither a number nor a scheduler is given."""
+
+    number: int = 0
+    threads: int = 1
+    """Of each worker."""
+    memory: str = "auto"
+    """What each worker may take before it is restarted; `auto` is its share of the machine's."""
+    scheduler: str | None = None
+    """Address of a cluster that runs already, as in tcp://host:8786."""
+    tls: tuple[Path | None, Path | None, Path | None] = (None, None, None)
+    """Certificate of the authority, own certificate, and own key, as Dask takes them."""
+    dashboard: str = DASHBOARD
+
+    @property
+    def any(self) -> bool:
+        return self.number > 0 or self.scheduler is not None
+
+    def check(self) -> None:
+        if self.number and self.scheduler:
+            raise InputError(
+                f"Workers are either started here or there already. Found --workers {self.number} and "
+                f"--scheduler {self.scheduler}. Give one of them."
+            )
+        if any(self.tls) and not self.scheduler:
+            raise InputError(
+                "Certificates are for a cluster that runs already. Found no --scheduler. Give its address."
+            )
+        try:
+            parse_bytes(self.memory if self.memory != "auto" else "1")
+        except ValueError as error:
+            raise InputError(
+                f"--worker-memory is not a size. Found '{self.memory}'. Write it as in 4GB."
+            ) from error
+
+
+@contextmanager
+def connected(workers: Workers, report: Path | None = None) -> Iterator[Any]:
+    """A `distributed.Client` of these workers, or None where there shall be none.
+
+    Parameters
+    ----------
+    report
+        Where Dask's own account of the run shall be written, a page of HTML that needs no network.
+    """
+    workers.check()
+    if not workers.any:
+        if report is not None:
+            raise InputError(
+                "A performance report tells of workers. Found neither --workers nor --scheduler. Give one."
+            )
+        yield None
+        return
+    from distributed import performance_report
+
+    with ExitStack() as stack:
+        client = _joined(stack, workers) if workers.scheduler else _started(stack, workers)
+        stack.enter_context(
+            nullcontext() if report is None else performance_report(filename=str(report), mode="inline")
+        )
+        yield client
+
+
+def _started(stack: ExitStack, workers: Workers) -> Any:
+    from distributed import Client, LocalCluster
+
+    folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="threepass-workers-"))
+    # the loss of a worker is told of once, by us, and not by everybody who notices
+    for name in ("distributed.nanny", "distributed.scheduler", "distributed.core", "distributed.worker"):
+        logging.getLogger(name).setLevel(logging.ERROR)
+    stack.enter_context(
+        dask.config.set({"distributed.scheduler.worker-ttl": _TTL, "distributed.worker.daemon": True})
+    )
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="Port .* is already in use")
+            cluster = LocalCluster(
+                n_workers=workers.number,
+                threads_per_worker=workers.threads,
+                memory_limit=workers.memory,
+                host=LOOPBACK,
+                dashboard_address=workers.dashboard,
+                local_directory=folder,
+                security=True,
+            )
+    except (OSError, RuntimeError, TimeoutError) as error:
+        raise ThreepassError(f"The workers could not be started: {error}. Try fewer of them.") from error
+    stack.enter_context(cluster)
+    return stack.enter_context(Client(cluster))
+
+
+def _joined(stack: ExitStack, workers: Workers) -> Any:
+    from distributed import Client
+    from distributed.security import Security
+
+    ca_file, cert, key = (None if path is None else str(path) for path in workers.tls)
+    security = (
+        Security(tls_ca_file=ca_file, tls_client_cert=cert, tls_client_key=key, require_encryption=True)
+        if any(workers.tls)
+        else None
+    )
+    try:
+        client = Client(workers.scheduler, security=security, timeout="20s")
+    except (OSError, TimeoutError, ValueError) as error:
+        raise ThreepassError(
+            f"No scheduler answers at {workers.scheduler}: {error}. Check the address, and the certificates."
+        ) from error
+    return stack.enter_context(client)
