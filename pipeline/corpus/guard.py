@@ -76,7 +76,7 @@ def strict_json(raw: bytes) -> Any:
 
 
 class GuardedStore(zarr.storage.WrapperStore[Store]):
-    """A store to read from, that raises `DamageError` rather than hand out what this package did not write."""
+    """A store to read from; raises `DamageError` rather than hand out what this package did not write."""
 
     def __init__(self, store: Store) -> None:
         super().__init__(store)

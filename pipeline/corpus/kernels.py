@@ -30,7 +30,7 @@ def flaw_of_rows(indptr: npt.NDArray[Any], indices: npt.NDArray[Any], n_columns:
 
     Notes
     -----
-    Cost: two comparisons for each nonzero, without a branch, so that many are made at once: columns may fall
+    Cost: three comparisons for each nonzero, without a branch, so that many are made at once: columns may fall
     only where a row starts, and it is enough to count.
     """
     n_rows, nnz = len(indptr) - 1, len(indices)
@@ -43,11 +43,12 @@ def flaw_of_rows(indptr: npt.NDArray[Any], indices: npt.NDArray[Any], n_columns:
             return 1
         if 0 < start < stop and indices[start] <= indices[start - 1]:
             falls_at_starts += 1
-    falls, outside = 0, 0
-    for entry in range(nnz):
-        outside += (indices[entry] < 0) | (indices[entry] >= n_columns)
+    if nnz == 0:
+        return 0
+    falls, least, most = 0, indices[0], indices[0]
     for entry in range(1, nnz):
         falls += indices[entry] <= indices[entry - 1]
-    if outside:
+        least, most = min(least, indices[entry]), max(most, indices[entry])
+    if least < 0 or most >= n_columns:
         return 2
     return 3 if falls != falls_at_starts else 0
