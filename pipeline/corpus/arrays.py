@@ -23,7 +23,7 @@ def crc32c(*arrays: Array) -> int:
     crc = 0
     for array in arrays:
         raw = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
-        raw.flags.writeable = False  # of this view alone: the library takes what cannot change, without a copy
+        raw.flags.writeable = False  # this view's alone: what cannot change is not copied
         crc = google_crc32c.extend(crc, raw)
     return int(crc)
 
