@@ -85,7 +85,7 @@ def load_model(path: str | Path) -> MomentLabeler:
         return _loaded(root, mark)
     except DamageError as damage:
         raise damaged(path, damage) from damage
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
         raise damaged(path, DamageError("its attributes", repr(error))) from error
 
 
@@ -113,6 +113,8 @@ def _loaded(root: zarr.Group, mark: dict[str, Any]) -> MomentLabeler:
     D = open_array(root, "word_topics", (None, K), np.float32).shape[0]
     if min(D, K, L) < 1 or model.label_counts_.min() < 0:
         raise DamageError("label_counts", f"{D} words, {L} labels and {K} topics, or counts below 0")
+    if model.eigenvalues_.min() <= 0:
+        raise DamageError("eigenvalues", "they are not all positive")
     model.tensor_eigenvalues_ = stored.read("tensor_eigenvalues", (K,), np.float64)
     bars = (stored.read(name, (K,), np.float64, finite=False) for name in ("word_errors", "label_errors"))
     model.error_bars_ = ErrorBars(*bars)
@@ -121,6 +123,7 @@ def _loaded(root: zarr.Group, mark: dict[str, Any]) -> MomentLabeler:
     model.head_ = _head(stored, mark["head"], (D, K, L))
     model.whitening_ = stored.read("whitening", (D, K), np.float32)
     model.n_features_in_ = D
+    model.guarantee()  # raises where statistics and eigenvalues are not those of any corpus
     return model
 
 
