@@ -5,9 +5,10 @@
 
 A small corpus and two small models are written; each mutation is applied to a fresh copy, which is then
 opened and used for all that it is good for, in a child process. It must be refused by a `ThreepassError` of
-one line, or answer exactly as the whole one does. Any other exception, another answer, a crash, a process
-that hangs or one that takes twice the memory is a failure. Mutations called `forged` have checksums made
-to match: these are other stores rather than damaged ones, and may answer otherwise, but none of the rest.
+one line, which `check` must agree with, or answer exactly as the whole one does. Any other exception, another
+answer, a crash, a process that hangs or one that takes twice the memory is a failure. Mutations called
+`forged` have checksums made to match: these are other stores rather than damaged ones, and may answer
+otherwise, but none of the rest.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ import numpy as np
 
 from benchmarks.measure import machine
 from benchmarks.mutators import KINDS, mutate
-from pipeline import Corpus, MomentLabeler, ThreepassError, ingest_matrices
+from pipeline import Corpus, MomentLabeler, ThreepassError, check, ingest_matrices
 from pipeline.corpus.describe import describe
 
 STORES = ("corpus.zarr", "blend.zarr", "posterior.zarr")
@@ -98,15 +99,21 @@ def _model_answers(path: Path) -> str:
 
 def outcome(path: Path, wanted: str) -> tuple[str, str]:
     """What becomes of a damaged store, and what is said of it."""
+    message, whole = "", False
     try:
+        try:
+            whole = check(path).is_whole
+        except ThreepassError as error:
+            message = str(error)
         got = answers(path)
     except ThreepassError as error:
         message = str(error)
-        return ("refused" if message.strip() and "\n" not in message else "more than a line"), message
+        one_line = message.strip() and "\n" not in message
+        return ("check finds it whole" if whole else "refused" if one_line else "more than a line"), message
     except Exception as error:
         trace = traceback.extract_tb(error.__traceback__)[-1]
         return "exception", f"{error!r} in {Path(trace.filename).name}, line {trace.lineno}"
-    return ("harmless" if got == wanted else "another answer"), ""
+    return ("harmless" if got == wanted else "another answer"), message
 
 
 def run_child(folder: Path, seed: int, numbers: range) -> None:
@@ -154,13 +161,22 @@ def _status(field: str) -> int:
     raise RuntimeError(f"/proc/self/status has no {field}")
 
 
-def records(folder: Path, seed: int, count: int) -> Iterator[dict[str, Any]]:
-    """What became of each mutation; a child that crashes or hangs is noticed, and another goes on."""
+def child_command(folder: Path, seed: int, first: int, count: int) -> list[str]:
+    command = [sys.executable, "-m", "benchmarks.mutations", "--child", str(folder)]
+    return [*command, "--seed", str(seed), "--first", str(first), "--count", str(count - first)]
+
+
+def records(command: Callable[[int], list[str]], count: int) -> Iterator[dict[str, Any]]:
+    """What became of each mutation; a child that crashes or hangs is noticed, and another goes on.
+
+    Parameters
+    ----------
+    command
+        Number of the first mutation -> how to start a child that goes on from there.
+    """
     first = 0
     while first < count:
-        command = [sys.executable, "-m", "benchmarks.mutations", "--child", str(folder)]
-        command += ["--seed", str(seed), "--first", str(first), "--count", str(count - first)]
-        child = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        child = subprocess.Popen(command(first), stdout=subprocess.PIPE, text=True)
         assert child.stdout is not None
         lines: queue.Queue[str | None] = queue.Queue()
         threading.Thread(target=_pump, args=(child.stdout, lines.put), daemon=True).start()
@@ -202,7 +218,7 @@ def run(count: int, seed: int) -> dict[str, Any]:
     failures, most_memory = [], 0.0
     with tempfile.TemporaryDirectory(prefix="threepass-mutations-") as folder:
         make_stores(Path(folder))
-        for record in records(Path(folder), seed, count):
+        for record in records(lambda first: child_command(Path(folder), seed, first, count), count):
             kind, found = record["kind"], record["outcome"]
             if record["memory"] > 2:
                 found = "twice the memory"

@@ -14,7 +14,7 @@ import numpy as np
 import zarr
 
 from pipeline.corpus import format as fmt
-from pipeline.corpus.arrays import crc32c
+from pipeline.corpus.arrays import crc32c, write_array
 from pipeline.corpus.rows import SparseRows
 
 Mutator = Callable[[Path, np.random.Generator], str]
@@ -238,7 +238,8 @@ def _change_array(store: Path, rng: np.random.Generator) -> str:
 # -- forged: with checksums that match --------------------------------------------------------------------
 
 
-def _sign(store: Path, tree: dict[str, Any]) -> None:
+def sign(store: Path, tree: dict[str, Any]) -> None:
+    """Write the root's metadata, with the checksum of its mark."""
     mark = tree["attributes"]["threepass"]
     if isinstance(mark, dict):
         mark.pop("checksum", None)
@@ -248,12 +249,36 @@ def _sign(store: Path, tree: dict[str, Any]) -> None:
     _replace(store / "zarr.json", _dumped(tree))
 
 
+def forge(store: Path, name: str, array: Any) -> None:
+    """Put another array in the place of one, and its checksums in the mark."""
+    root = zarr.open_group(store, mode="r+", use_consolidated=False)
+    fill = json.loads((store / name / "zarr.json").read_bytes())["fill_value"]
+    shutil.rmtree(store / name)
+    group, _, last = name.rpartition("/")
+    parent = root[group] if group else root
+    assert isinstance(parent, zarr.Group)
+    write_array(parent, last, array, fill_value=fill)
+    tree = json.loads((store / "zarr.json").read_bytes())
+    mark = tree["attributes"]["threepass"]
+    if name in mark["crc32c"]:
+        mark["crc32c"][name] = crc32c(array)
+    side, _, rest = name.partition("/")
+    if side in ("X", "Y"):
+        path = f"{side}/{rest.split('/')[0]}"
+        parts = [np.asarray(root[f"{path}/{part}"][...]) for part in ("indptr", "indices", "data")]  # type: ignore[index]
+        values = parts[2] if side == "X" and mark["values"] != "ones" else None
+        block = mark["blocks"][int(path[2:])]
+        block[f"{side.lower()}_crc32c"] = fmt.checksum(SparseRows(parts[0], parts[1], values, 1))
+        block[f"{side.lower()}_nnz"] = len(parts[1])
+    sign(store, tree)
+
+
 @_kind("forged mark")
 def _forge_mark(store: Path, rng: np.random.Generator) -> str:
     tree = json.loads((store / "zarr.json").read_bytes())
     what = "; ".join(_edit(tree, rng, ("attributes", "threepass")) for _ in range(rng.integers(1, 3)))
     try:
-        _sign(store, tree)
+        sign(store, tree)
     except RecursionError:  # too deep to be signed: unsigned then
         _replace(store / "zarr.json", _dumped(tree))
     return what
@@ -261,11 +286,9 @@ def _forge_mark(store: Path, rng: np.random.Generator) -> str:
 
 @_kind("forged array")
 def _forge_array(store: Path, rng: np.random.Generator) -> str:
-    """Other numbers, or more or fewer, in an array, and the checksums of these."""
     path = _pick([p for p in sorted(store.rglob("zarr.json")) if b'"array"' in p.read_bytes()], rng).parent
     name = path.relative_to(store).as_posix()
-    root = zarr.open_group(store, mode="r+", use_consolidated=False)
-    array = np.asarray(root[name][...])  # type: ignore[index]
+    array = np.asarray(zarr.open_group(store, mode="r")[name][...])  # type: ignore[index]
     how = _pick(["numbers", "numbers", "numbers", "shuffled", "shorter", "longer"], rng)
     if how == "numbers" and array.size:
         flat = array.reshape(-1)
@@ -277,15 +300,7 @@ def _forge_array(store: Path, rng: np.random.Generator) -> str:
         array = array[: len(array) // 2]
     else:
         array = np.concatenate([array, array])
-    fill = json.loads((path / "zarr.json").read_bytes())["fill_value"]
-    shutil.rmtree(path)
-    group, _, last = name.rpartition("/")
-    parent = root[group] if group else root
-    assert isinstance(parent, zarr.Group)
-    fmt.arrays.write_array(parent, last, array, fill_value=fill)
-    tree = json.loads((store / "zarr.json").read_bytes())
-    _sign_arrays(root, tree["attributes"]["threepass"], name, array)
-    _sign(store, tree)
+    forge(store, name, array)
     return f"{name}: {how}"
 
 
@@ -295,17 +310,3 @@ def _number(dtype: np.dtype[Any], rng: np.random.Generator) -> Any:
         return _pick([0, -1, np.nan, np.inf, -np.inf, largest, -largest, np.finfo(dtype).tiny], rng)
     ends = np.iinfo(dtype)
     return _pick([0, 1, ends.min, ends.max, ends.max // 2, int(rng.integers(100)), ends.min // 2], rng)
-
-
-def _sign_arrays(root: zarr.Group, mark: dict[str, Any], name: str, array: Any) -> None:
-    """Put the checksums in the mark that the array has now; and, half of the time, what follows from it."""
-    if name in mark["crc32c"]:
-        mark["crc32c"][name] = crc32c(array)
-    side, _, rest = name.partition("/")
-    if side not in ("X", "Y"):
-        return
-    number = int(rest.split("/")[0])
-    parts = [np.asarray(root[f"{side}/{number:05d}/{n}"][...]) for n in ("indptr", "indices", "data")]  # type: ignore[index]
-    values = parts[2] if side == "X" and mark["values"] != "ones" else None
-    mark["blocks"][number][f"{side.lower()}_crc32c"] = fmt.checksum(SparseRows(parts[0], parts[1], values, 1))
-    mark["blocks"][number][f"{side.lower()}_nnz"] = len(parts[1])

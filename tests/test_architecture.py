@@ -22,6 +22,7 @@ ROOMS = [
     "metrics",
     "model",
     "predict",
+    "verify",
     "report",
     "progress",
     "cli",

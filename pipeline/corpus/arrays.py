@@ -14,8 +14,8 @@ import zarr
 from pipeline.corpus.guard import CODEC, DamageError, chunk_shape
 from pipeline.corpus.rows import Array
 
-Shape = tuple[int | None, ...]
-"""None where any length will do: what follows from nothing else is bounded by the size of the files."""
+Shape = tuple[int | None, ...] | None
+"""None where anything will do: what follows from nothing else is bounded by the size of the files."""
 
 
 def crc32c(*arrays: Array) -> int:
@@ -54,8 +54,9 @@ def open_array(root: zarr.Group, name: str, shape: Shape, *dtypes: npt.DTypeLike
     stored = _whatever_is_wrong(name, lambda: root[name])
     if not isinstance(stored, zarr.Array):
         raise DamageError(name, "it is not an array")
-    fits = len(stored.shape) == len(shape) and all(
-        wanted in (None, found) for found, wanted in zip(stored.shape, shape, strict=True)
+    fits = shape is None or (
+        len(stored.shape) == len(shape)
+        and all(wanted in (None, found) for found, wanted in zip(stored.shape, shape, strict=True))
     )
     kinds = [np.dtype(dtype) for dtype in dtypes]
     if stored.dtype not in kinds or not fits:
@@ -115,13 +116,18 @@ def stored_bytes(root: zarr.Group, name: str) -> int:
     return int(_whatever_is_wrong(name, lambda: root[name].nbytes_stored()))  # type: ignore[union-attr]
 
 
+def read_attributes(root: zarr.Group, name: str) -> dict[str, Any]:
+    """The attributes of a group or an array."""
+    return dict(_whatever_is_wrong(name, lambda: root[name].attrs.asdict()))
+
+
 def holds(root: zarr.Group, name: str) -> bool:
     """Whether there is an array or a group of this name."""
     return bool(_whatever_is_wrong(name, lambda: name in root))
 
 
 def _times(shape: Shape) -> str:
-    return " x ".join("any" if n is None else str(n) for n in shape) + " values"
+    return " x ".join("any" if n is None else str(n) for n in shape or ()) + " values"
 
 
 def _whatever_is_wrong(name: str, read: Callable[[], Any]) -> Any:

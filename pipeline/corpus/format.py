@@ -74,6 +74,7 @@ _MAX_COUNT = 2**48
 """No corpus is larger; what is can be added up without care."""
 
 Side = Literal["X", "Y"]
+SIDES: tuple[Side, Side] = ("X", "Y")
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,7 @@ from zarr.core.buffer import Buffer, BufferPrototype
 CODEC = zarr.codecs.BloscCodec(cname="zstd", clevel=1, shuffle="shuffle", blocksize=2**20)
 _CHUNK = 2**27
 """Most entries in a chunk: Blosc takes less than 2 GiB at once."""
-_ITEM_BYTES = {
+ITEM_BYTES = {
     "uint8": 1,
     "uint16": 2,
     "uint32": 4,
@@ -39,6 +39,7 @@ _ITEM_BYTES = {
     "float32": 4,
     "float64": 8,
 }
+"""The types that are written, and the bytes of a number."""
 _METADATA_BYTES = 2**26
 """Longest `zarr.json`: a root describes its blocks in some 200 bytes each."""
 _HEADER = struct.Struct("<BBBBIII")
@@ -55,9 +56,9 @@ class DamageError(Exception):
     """Something in a store is not as it was written; caught where it is known what users can do about it."""
 
     def __init__(self, what: str, how: str) -> None:
-        super().__init__(f"{what}: {how}")
         self.what = what
         self.how = " ".join(how.split())[:300]  # one line, whatever the cause had to say
+        super().__init__(f"{self.what}: {self.how}")
 
 
 def chunk_shape(shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -138,7 +139,7 @@ class GuardedStore(zarr.storage.WrapperStore[Store]):
         if self._directory is None:
             return
         chunk = chunk_shape(shape)
-        wanted = math.prod(chunk) * _ITEM_BYTES[dtype]
+        wanted = math.prod(chunk) * ITEM_BYTES[dtype]
         unwritten = 0
         for number in range(-(-shape[0] // chunk[0])):
             key = f"{path}/c/{number}{'/0' * (len(shape) - 1)}"
@@ -162,7 +163,7 @@ class GuardedStore(zarr.storage.WrapperStore[Store]):
         if kind == "array":
             shape, dtype = _check_array(key, metadata)
             self.check_files(path, shape, dtype)
-            self._chunk_bytes[path] = math.prod(chunk_shape(shape)) * _ITEM_BYTES[dtype]
+            self._chunk_bytes[path] = math.prod(chunk_shape(shape)) * ITEM_BYTES[dtype]
         elif kind != "group" or metadata.get("zarr_format") != 3:
             raise DamageError(key, "it describes neither an array nor a group of zarr version 3")
         elif not isinstance(metadata.get("attributes"), dict):
@@ -194,7 +195,7 @@ def _check_chunk(key: str, start: bytes, n_bytes: int, wanted: int) -> None:
 def _check_array(key: str, metadata: dict[str, Any]) -> tuple[tuple[int, ...], str]:
     """Shape and type of an array that `write_array` could have written; anything else is refused."""
     dtype, shape, fill = (metadata.get(name) for name in ("data_type", "shape", "fill_value"))
-    if not isinstance(dtype, str) or dtype not in _ITEM_BYTES:
+    if not isinstance(dtype, str) or dtype not in ITEM_BYTES:
         raise DamageError(key, f"its type is {dtype!r}, which this package does not write")
     if not isinstance(shape, list) or not shape or not all(type(n) is int and 0 <= n < 2**48 for n in shape):
         raise DamageError(key, f"its shape is {shape!r}")
@@ -208,7 +209,7 @@ def _check_array(key: str, metadata: dict[str, Any]) -> tuple[tuple[int, ...], s
     for name, value in wanted.items():
         if metadata.get(name) != value:
             raise DamageError(key, f"its {name} is {metadata.get(name)!r}, and should be {value!r}")
-    size = _ITEM_BYTES[dtype]
+    size = ITEM_BYTES[dtype]
     little = {"name": "bytes", "configuration": {"endian": "little"}}
     packed = CODEC.to_dict()["configuration"]
     assert isinstance(packed, dict)

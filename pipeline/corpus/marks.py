@@ -71,8 +71,9 @@ def open_marked(
 
 def kind_of(location: Location) -> str | None:
     """What a store says that it is: the format in its mark; None without one."""
-    with _refusing(location, "store of threepass", "threepass ingest SRC DEST"):
-        root = _open(location, "store of threepass", "threepass ingest SRC DEST")
+    noun, command = "corpus or model", "threepass ingest SRC DEST"
+    with _refusing(location, noun, command):
+        root = _open(location, noun, command)
         mark = root.attrs.asdict().get(ATTRIBUTE)
     kind = mark.get("format") if isinstance(mark, dict) else None
     return kind if isinstance(kind, str) else None

@@ -18,7 +18,7 @@ import scipy.special
 import zarr
 
 from pipeline.corpus import format as fmt
-from pipeline.corpus.arrays import holds, read_array, write_array
+from pipeline.corpus.arrays import holds, read_array, read_attributes, write_array
 from pipeline.corpus.guard import DamageError
 from pipeline.corpus.rows import Array, SparseRows
 from pipeline.corpus.store import Corpus
@@ -300,7 +300,7 @@ def _read_mixture(corpus: Corpus, path: str, n: int, n_topics: int) -> Mixture:
     common = read("common", (n,), np.float64)
     ids = read("ids", (None,), np.int32)
     weights = read("weights", ids.shape, np.float64)
-    share = corpus.root[path].attrs.get("share")
+    share = read_attributes(corpus.root, path).get("share")
     if not isinstance(share, float) or not 0 <= share <= 1:
         raise DamageError(path, f"its share is {share!r}")
     if len(ids) % max(1, n_topics) or not ((ids >= 0) & (ids < n)).all():
