@@ -176,39 +176,40 @@ def records(command: Callable[[int], list[str]], count: int) -> Iterator[dict[st
     """
     first = 0
     while first < count:
-        child = subprocess.Popen(command(first), stdout=subprocess.PIPE, text=True)
-        assert child.stdout is not None
-        lines: queue.Queue[str | None] = queue.Queue()
-        threading.Thread(target=_pump, args=(child.stdout, lines.put), daemon=True).start()
-        started: dict[str, Any] = {}
-        ended = ""
-        while not ended:
-            try:
-                line = lines.get(timeout=_PATIENCE)
-            except queue.Empty:
-                child.kill()
-                line, ended = None, "hung"
-            if line is None:
-                ended = ended or "crash"
-                break
-            record = json.loads(line)
+        before, running = first, {}
+        for record in _spoken(command(first)):
             if "outcome" not in record:
-                started = record
-                continue
-            yield started | record
-            first, started = record["number"] + 1, {}
-        code = child.wait()
-        if started:
-            yield {**started, "outcome": ended, "message": f"exit code {code}", "memory": 0.0}
-            first = started["number"] + 1
-        elif first < count:
-            raise RuntimeError(f"the process ended with code {code} before a mutation")
+                running = record
+            elif running:
+                yield {"message": "", "memory": 0.0, **running, **record}
+                first, running = running["number"] + 1, {}
+        if first == before:
+            raise RuntimeError(f"The process for mutation {first} ended before it was done.")
 
 
-def _pump(lines: Any, put: Callable[[str | None], None]) -> None:
+def _spoken(command: list[str]) -> Iterator[dict[str, Any]]:
+    """What a child says, and at last how it came to an end, if it was not by itself."""
+    lines: queue.Queue[str] = queue.Queue()
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:
+        assert child.stdout is not None
+        pump = threading.Thread(target=_pump, args=(child.stdout, lines.put))
+        pump.start()
+        try:
+            while line := lines.get(timeout=_PATIENCE):
+                yield json.loads(line)
+            if code := child.wait():
+                yield {"outcome": "crash", "message": f"exit code {code}"}
+        except queue.Empty:
+            yield {"outcome": "hung", "message": f"for {_PATIENCE:g} seconds"}
+        finally:
+            child.kill()
+            pump.join()
+
+
+def _pump(lines: Any, put: Callable[[str], None]) -> None:
     for line in lines:
         put(line)
-    put(None)
+    put("")
 
 
 def run(count: int, seed: int) -> dict[str, Any]:
