@@ -153,7 +153,7 @@ def _edit(tree: Any, rng: np.random.Generator, under: tuple[Any, ...] = ()) -> s
     elif how == "repeat" and isinstance(parent, list):
         parent.append(old)
     elif how == "nest":
-        parent[last] = _nested(int(_pick([1, 50, 5000], rng)))
+        parent[last] = _nested(int(_pick([1, 50, 940, 5000], rng)))
     elif how == "nudge" and isinstance(old, int | float):
         parent[last] = _pick([old + 1, old - 1, old * 2, -old, float(old), str(old)], rng)
     else:
@@ -168,7 +168,7 @@ def _nested(depth: int) -> Any:
 
 def _dumped(tree: Any) -> bytes:
     text = json.dumps(tree)
-    for depth in (1, 50, 5000):
+    for depth in (1, 50, 940, 5000):
         text = text.replace(f'"NEST{depth}"', "[" * depth + "]" * depth)
     return text.encode()
 

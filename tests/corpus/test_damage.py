@@ -76,7 +76,19 @@ def test_files__swapped_blocks(store: Path) -> None:
 @pytest.mark.parametrize("name", ["zarr.json", "term_ids/zarr.json", "X/00001/indices/zarr.json"])
 @pytest.mark.parametrize(
     "content",
-    [b"", b"{", b"[]", b"7", b"null", b"\xff\xfe", b"{}", b"[" * 100_000, b'{"node_type": "array"}', b'"a"'],
+    [
+        b"",
+        b"{",
+        b"[]",
+        b"7",
+        b"null",
+        b"\xff\xfe",
+        b"{}",
+        b"[" * 100_000,
+        b"[" * 900 + b"]" * 900,
+        b'{"node_type": "array"}',
+        b'"a"',
+    ],
     ids=lambda content: content[:10].decode(errors="replace"),
 )
 def test_files__metadata_that_is_none(store: Path, name: str, content: bytes) -> None:

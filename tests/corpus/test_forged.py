@@ -58,6 +58,15 @@ def test_mark__a_lie_with_the_right_checksum(store: Path, change: Any) -> None:
     refused(store, "damaged")
 
 
+@pytest.mark.parametrize("depth", [70, 900, 5000])
+def test_mark__nested_without_end(store: Path, depth: int) -> None:
+    """Also where it can just be parsed, but no longer be written again."""
+    text = (store / "zarr.json").read_text()
+    assert '"matrices"' in text
+    (store / "zarr.json").write_text(text.replace('"matrices"', "[" * depth + "]" * depth))
+    refused(store, "nested too deeply")
+
+
 @pytest.mark.parametrize("version", [2, 0, "1", None, 1.5, [1]])
 def test_mark__another_version(store: Path, version: Any) -> None:
     edit_mark(store, set_to("version", to=version))
