@@ -63,7 +63,7 @@ Threads = Annotated[
     int | None, typer.Option("--threads", min=1, help="Tasks at a time; all processors if absent.")
 ]
 BlockSize = Annotated[
-    str, typer.Option("--block-size", metavar="SIZE", help="Size of a block once read, as in 64MB.")
+    str, typer.Option("--block-size", metavar="SIZE", help="Size of a block once read, as in 32MB.")
 ]
 Dest = Annotated[Path, typer.Argument(metavar="DEST", help="Where the corpus shall be, as in train.zarr.")]
 
@@ -350,7 +350,7 @@ def _bytes(size: str) -> int:
     try:
         return int(parse_bytes(size))
     except ValueError as error:
-        raise InputError(f"--block-size is not a size. Found '{size}'. Write it as in 64MB.") from error
+        raise InputError(f"--block-size is not a size. Found '{size}'. Write it as in 32MB.") from error
 
 
 def _tell_new(corpus: Corpus, dest: Path, started: float, json_file: Path | None) -> None:

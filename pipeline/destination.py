@@ -16,6 +16,9 @@ from pathlib import Path
 
 from pipeline.errors import StoreError
 
+LOCK = ".lock"
+"""The file in a directory whose lock tells that somebody is at work there."""
+
 
 def partial_path(dest: Path) -> Path:
     """Where the unfinished `dest` lives."""
@@ -44,17 +47,17 @@ def new_directory(dest: Path, *, overwrite: bool, is_ours: Callable[[Path], bool
     partial = partial_path(dest)
     try:
         partial.mkdir(mode=0o700, exist_ok=True)
-        lock = os.open(partial / ".lock", os.O_CREAT | os.O_RDWR, 0o600)
+        lock = take_lock(partial)
     except OSError as error:
         raise _disk_error(dest, error) from error
+    if lock is None:
+        raise StoreError(
+            f"{dest} is being written by another process. Its unfinished files are in {partial}. "
+            "Wait for it to end, or choose another name."
+        )
     try:
-        if not _locked(lock, partial / ".lock"):
-            raise StoreError(
-                f"{dest} is being written by another process. Its unfinished files are in {partial}. "
-                "Wait for it to end, or choose another name."
-            )
         try:
-            _empty(partial)
+            empty(partial)
             yield partial
             _publish(partial, dest, overwrite, is_ours)
         except BaseException as error:
@@ -74,8 +77,12 @@ def new_file(dest: Path, *, overwrite: bool) -> Iterator[Path]:
     _refuse_existing(dest, overwrite, Path.is_file)
     partial = dest.with_name(f".{dest.name}.{os.getpid()}.partial")
     try:
+        partial.unlink(missing_ok=True)
+        # nobody else's until it is whole
+        os.close(os.open(partial, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
         yield partial
         _refuse_existing(dest, overwrite, Path.is_file)
+        partial.chmod(0o666 & ~_umask())
         partial.replace(dest)
     except OSError as error:
         raise _disk_error(dest, error) from error
@@ -83,13 +90,19 @@ def new_file(dest: Path, *, overwrite: bool) -> Iterator[Path]:
         partial.unlink(missing_ok=True)
 
 
-def _locked(lock: int, path: Path) -> bool:
-    """Take the lock, and see that `path` is still the file we locked: its writer may just have published."""
+def take_lock(folder: Path) -> int | None:
+    """Lock a directory until the number that is returned is closed; None where another process holds it."""
+    path = folder / LOCK
+    lock = os.open(path, os.O_CREAT | os.O_RDWR, 0o600)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        return path.stat().st_ino == os.fstat(lock).st_ino
+        # it must still be the file that we locked: its owner may just have moved or removed the directory
+        if path.stat().st_ino == os.fstat(lock).st_ino:
+            return lock
     except OSError:
-        return False
+        pass
+    os.close(lock)
+    return None
 
 
 def _refuse_existing(dest: Path, overwrite: bool, is_ours: Callable[[Path], bool]) -> None:
@@ -104,10 +117,10 @@ def _refuse_existing(dest: Path, overwrite: bool, is_ours: Callable[[Path], bool
         )
 
 
-def _empty(partial: Path) -> None:
+def empty(folder: Path) -> None:
     """Throw away what a killed run left behind; the lock we hold stays."""
-    for entry in partial.iterdir():
-        if entry.name == ".lock":
+    for entry in folder.iterdir():
+        if entry.name == LOCK:
             continue
         if entry.is_dir() and not entry.is_symlink():
             shutil.rmtree(entry)
@@ -117,7 +130,7 @@ def _empty(partial: Path) -> None:
 
 def _publish(partial: Path, dest: Path, overwrite: bool, is_ours: Callable[[Path], bool]) -> None:
     _refuse_existing(dest, overwrite, is_ours)  # it may have appeared while we worked
-    (partial / ".lock").unlink()
+    (partial / LOCK).unlink()
     partial.chmod(0o777 & ~_umask())
     if not os.path.lexists(dest):
         partial.rename(dest)

@@ -1,4 +1,4 @@
-"""The one place where work is handed to Dask."""
+"""The one place where work is handed to Dask's local threads; `cluster_tasks` hands it to workers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from itertools import count
 from typing import Any, TypeVar
 
 import dask
-from dask.callbacks import Callback
 from dask.delayed import Delayed
 
 Item = TypeVar("Item")
@@ -59,15 +58,14 @@ def compute_all(tasks: Sequence[Delayed], n_threads: int | None = None) -> list[
 
 
 def ordered_reduce(
-    function: Callable[[Item], Result],
-    merge: Callable[[Result, Result], Result],
+    function: Callable[[Item], Any],
+    merge: Callable[[Any, Any], Any],
     items: Sequence[Item],
     *,
     name: str,
     at_a_time: int | None = None,
-    client: Any = None,
-    on_done: Callable[[Item], None] | None = None,
-) -> Result:
+    start: Any = None,
+) -> Any:
     """Merge `function(item)` of all items, one after the other in their order, as they are done.
 
     The result does not depend on how many run at a time, for the order of merging does not.
@@ -77,42 +75,27 @@ def ordered_reduce(
     merge
         May add its second argument to its first in place: no result is used twice.
     name
-        Task keys start with it, so that a dashboard shows it.
+        Task keys start with it.
     at_a_time
-        Items in work or waiting to be merged, so that no more than one result more is ever held. On local
-        threads as many as there are processors when None; on a cluster no limit.
-    client
-        A `distributed.Client`; local threads when None.
-    on_done
-        Called with an item once its task is done.
+        Items in work or waiting to be merged, so that no more than one result more is ever held; as many as
+        there are processors when None.
+    start
+        What the first result is merged into; when None, the first result is where merging starts.
     """
-    # Keys differ from run to run: a cluster must not take a result of another corpus for this one's.
-    run = f"{name}-{os.getpid()}-{next(_run_numbers)}"
-    if client is None and at_a_time is None:
-        at_a_time = n_cpus()
-    of_key: dict[Any, Item] = {}
+    run = f"{name}-{next(_run_numbers)}"
+    at_a_time = at_a_time or n_cpus()
     totals: list[Delayed] = []  # of the first item, the first two, ...
     for i, item in enumerate(items):
         # partial: Dask looks for its own collections inside arguments, and there are none to find
         call = dask.delayed(partial(_after, function, item), pure=False)
-        wait = [totals[i - at_a_time]] if at_a_time is not None and i >= at_a_time else []
+        wait = [totals[i - at_a_time]] if i >= at_a_time else []
         task = call(*(dask.delayed(_nothing, pure=False)(total) for total in wait), dask_key_name=(run, i))
-        of_key[task.key] = item
-        totals.append(task if not totals else dask.delayed(merge, pure=False)(totals[-1], task))
-    result: Result
-    if client is not None:
-        result = client.compute(totals[-1], optimize_graph=False).result()
-        if on_done is not None:
-            for item in items:
-                on_done(item)
-        return result
-
-    def posttask(key: Any, *_: Any) -> None:
-        if on_done is not None and key in of_key:
-            on_done(of_key[key])
-
-    with Callback(posttask=posttask):
-        (result,) = compute_all(totals[-1:], at_a_time)
+        if totals:
+            total = dask.delayed(merge, pure=False)(totals[-1], task)
+        else:
+            total = task if start is None else dask.delayed(partial(merge, start), pure=False)(task)
+        totals.append(total)
+    (result,) = compute_all(totals[-1:], at_a_time)
     return result
 
 

@@ -14,6 +14,7 @@ ROOMS = [
     "_dask_compat",
     "destination",
     "tasks",
+    "cluster_tasks",
     "corpus",
     "ingest",
     "passes",

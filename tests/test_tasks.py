@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 import time
 import weakref
-from collections import Counter
 from collections.abc import Iterator
 from functools import reduce
 from typing import Any
@@ -106,17 +105,20 @@ def test_ordered_reduce__one_item_is_not_merged() -> None:
 
     for at_a_time in AT_A_TIME:
         result = object()
-        seen: list[str] = []
         found = ordered_reduce(
-            lambda _, result=result: result,
-            merge,
-            ["one"],
-            name="one",
-            at_a_time=at_a_time,
-            on_done=seen.append,
+            lambda _, result=result: result, merge, ["one"], name="one", at_a_time=at_a_time
         )
         assert found is result
-        assert seen == ["one"]
+
+
+@pytest.mark.parametrize("at_a_time", AT_A_TIME)
+@pytest.mark.parametrize("n", [1, 2, 7])
+def test_ordered_reduce__merges_into_what_there_is(at_a_time: int | None, n: int) -> None:
+    start = ["start"]
+    found = ordered_reduce(
+        lambda item: [item], lambda a, b: a + b, range(n), name="start", at_a_time=at_a_time, start=start
+    )
+    assert found == ["start", *range(n)]
 
 
 def test_ordered_reduce__items_may_look_like_tasks_and_be_alike() -> None:
@@ -251,39 +253,7 @@ def test_ordered_reduce__one_at_a_time_is_one_after_the_other() -> None:
     assert steps == ["work 0", "work 1", "merge 1", "work 2", "merge 2", "work 3", "merge 3"]
 
 
-# -- progress and errors --------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("at_a_time", AT_A_TIME)
-def test_ordered_reduce__tells_of_every_item_once(at_a_time: int | None) -> None:
-    items = ["a", "b", "c", "a", "d", "e"]
-    done: list[str] = []
-    started: Counter[str] = Counter()
-
-    def work(item: str) -> str:
-        started[item] += 1
-        return item
-
-    def on_done(item: str) -> None:
-        assert started[item] > 0
-        done.append(item)
-
-    ordered_reduce(work, str.__add__, items, name="done", at_a_time=at_a_time, on_done=on_done)
-    assert Counter(done) == started == Counter(items)
-    if at_a_time == 1:
-        assert done == items
-
-
-def test_ordered_reduce__tells_of_an_item_before_the_next_waits_for_it() -> None:
-    seen: list[int] = []
-
-    def work(item: int) -> int:
-        # with one at a time, an item begins only after the one before it was told of
-        assert seen == list(range(item))
-        return item
-
-    ordered_reduce(work, int.__add__, range(5), name="told", at_a_time=1, on_done=seen.append)
-    assert seen == list(range(5))
+# -- errors ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("bad", [0, 3, 7])
@@ -294,10 +264,8 @@ def test_ordered_reduce__an_error_of_a_task_is_raised(at_a_time: int, bad: int) 
             raise ZeroDivisionError(f"item {item}")
         return item
 
-    done: list[int] = []
     with pytest.raises(ZeroDivisionError, match=f"^item {bad}$"):
-        ordered_reduce(work, int.__add__, range(8), name="bad", at_a_time=at_a_time, on_done=done.append)
-    assert bad not in done
+        ordered_reduce(work, int.__add__, range(8), name="bad", at_a_time=at_a_time)
 
 
 @pytest.mark.parametrize("at_a_time", [1, 2, 50])
@@ -326,74 +294,15 @@ def test_ordered_reduce__after_an_error_no_later_item_is_begun() -> None:
 
 
 def test_ordered_reduce__runs_within_another() -> None:
-    """A task may reduce on its own: each tells only of its own items."""
-    outer: list[int] = []
-    inner: list[tuple[int, int]] = []
-
     def work(item: int) -> int:
-        return ordered_reduce(
-            lambda i: i * item,
-            int.__add__,
-            range(4),
-            name="inner",
-            at_a_time=2,
-            on_done=lambda i: inner.append((item, i)),
-        )
+        total: int = ordered_reduce(lambda i: i * item, int.__add__, range(4), name="inner", at_a_time=2)
+        return total
 
-    total = ordered_reduce(work, int.__add__, range(3), name="inner", at_a_time=2, on_done=outer.append)
-    assert total == 6 * 3
-    assert Counter(outer) == Counter(range(3))
-    assert Counter(inner) == Counter((item, i) for item in range(3) for i in range(4))
-
-
-# -- a cluster ------------------------------------------------------------------------------------------
-
-
-def slow_first(item: int) -> str:
-    time.sleep(0.05 if item == 0 else 0)
-    return str(item)
+    assert ordered_reduce(work, int.__add__, range(3), name="inner", at_a_time=2) == 6 * 3
 
 
 def divide(item: int) -> float:
     return 1 / item
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("at_a_time", AT_A_TIME)
-@pytest.mark.parametrize("n", [1, 2, 9])
-def test_ordered_reduce__in_order_on_a_cluster(client: Any, n: int, at_a_time: int | None) -> None:
-    done: list[int] = []
-    result = ordered_reduce(
-        slow_first,
-        in_brackets,
-        range(n),
-        name="cluster",
-        at_a_time=at_a_time,
-        client=client,
-        on_done=done.append,
-    )
-    assert result == all_in_order(n)
-    assert Counter(done) == Counter(range(n))
-
-
-@pytest.mark.slow
-def test_ordered_reduce__a_cluster_does_not_change_a_bit(client: Any) -> None:
-    expected = reduce(sum_up, map(wide_range, range(20)))
-    for at_a_time in (2, None):
-        total = ordered_reduce(wide_range, sum_up, range(20), name="sum", at_a_time=at_a_time, client=client)
-        np.testing.assert_array_equal(total, expected)
-
-
-@pytest.mark.slow
-def test_ordered_reduce__a_second_run_on_a_cluster_is_not_the_first(client: Any) -> None:
-    for items in (["a", "b"], ["c", "d"]):
-        assert ordered_reduce(str, in_brackets, items, name="again", client=client) == in_brackets(*items)
-
-
-@pytest.mark.slow
-def test_ordered_reduce__an_error_on_a_cluster_is_raised(client: Any) -> None:
-    with pytest.raises(ZeroDivisionError):
-        ordered_reduce(divide, float.__add__, [2, 1, 0, 4], name="bad", client=client)
 
 
 # -- map ------------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from pipeline.corpus.rows import Array
 from pipeline.decompose.tall import gram, times_in_place
 from pipeline.passes import cross_kernels
 from pipeline.passes.cross import CrossMoment
+from pipeline.tasks import map_tasks
 
 _PER_LABEL = 8
 """Directions that each label takes part in, when there are fewer directions than labels."""
@@ -15,7 +16,9 @@ _DEPENDENT = 1e-7
 """Share of the largest squared length below which a direction is a sum of the others, up to rounding."""
 
 
-def label_directions(cross: CrossMoment, count: int, seed: int, room: int = 0) -> Array:
+def label_directions(
+    cross: CrossMoment, count: int, seed: int, room: int = 0, n_threads: int | None = None
+) -> Array:
     """(D, count + room) float32: X~'(Y~ G), Y~ being Y with scaled columns, from the cross moment X~'Y.
 
     The last `room` columns are left at zero, for other directions to be put there.
@@ -36,8 +39,12 @@ def label_directions(cross: CrossMoment, count: int, seed: int, room: int = 0) -
         rng = np.random.default_rng(seed)
         columns = rng.integers(count, size=(L, min(_PER_LABEL, count)))
         signs = rng.choice(np.array([-1, 1], np.float32), columns.shape)
-    triple = cross.indptr, cross.indices, cross.values
-    cross_kernels.add_directions(*triple, weights, columns, signs, out)
+
+    def part(words: tuple[int, int]) -> None:
+        triple = cross.indptr, cross.indices, cross.values
+        cross_kernels.add_directions(*triple, weights, columns, signs, *words, out)
+
+    map_tasks(part, cross.word_ranges(n_threads), name="directions", n_threads=n_threads)
     return out
 
 

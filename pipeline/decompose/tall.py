@@ -27,9 +27,10 @@ def gram(A: Array, B: Array, n_threads: int | None = None) -> Array:
         return np.asarray(A[rows].T @ B[rows], np.float64)
 
     with threadpoolctl.threadpool_limits(1):
-        return ordered_reduce(
+        product: Array = ordered_reduce(
             part, operator.iadd, row_slices(len(A), _ROWS), name="gram", at_a_time=n_threads
         )
+    return product
 
 
 def times_in_place(tall: Array, small: Array, n_threads: int | None = None) -> Array:
@@ -48,10 +49,13 @@ def times_in_place(tall: Array, small: Array, n_threads: int | None = None) -> A
     return product
 
 
-def reorder_rows(tall: Array, order: Array) -> Array:
+def reorder_rows(tall: Array, order: Array, n_threads: int | None = None) -> Array:
     """Put row `order[i]` in place i, a few columns at a time: a second tall matrix would be large."""
-    for columns in row_slices(tall.shape[1], 8):
+
+    def part(columns: slice) -> None:
         tall[:, columns] = tall[order, columns]
+
+    map_tasks(part, row_slices(tall.shape[1], 8), name="reorder", n_threads=n_threads)
     return tall
 
 

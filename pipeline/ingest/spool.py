@@ -37,7 +37,8 @@ from pipeline.tasks import map_tasks
 Progress = Callable[[str, float, float], None]
 """Called as `progress(stage, done, total)` from any thread; a stage counts bytes, documents or blocks."""
 
-BLOCK_BYTES = 64_000_000
+BLOCK_BYTES = 32_000_000
+"""Small enough that two threads end a pass at about the same time, large enough to be read at full speed."""
 PIECE_BYTES = 8_000_000
 
 
@@ -58,7 +59,8 @@ class IngestOptions:
     def __post_init__(self) -> None:
         if self.block_bytes < 1:
             raise InputError(
-                f"block_bytes must be positive. Found {self.block_bytes}. Leave it out for 64 MB."
+                f"block_bytes must be positive. Found {self.block_bytes}. "
+                f"Leave it out for {BLOCK_BYTES // 1_000_000} MB."
             )
 
 

@@ -16,7 +16,7 @@ from pipeline.corpus.rows import Array
 from pipeline.decompose.recover import Simplex
 from pipeline.decompose.tall import row_slices
 from pipeline.decompose.tensor import Method, TensorDecomposition, decompose
-from pipeline.passes.run import Sums
+from pipeline.passes.sums import Sums
 from pipeline.passes.triples import Triples, WhitenedMoments
 
 

@@ -177,13 +177,13 @@ class Head:
         """The same as users see it: probabilities, or these times the emphasis."""
         return self.probabilities(ranking) if self.emphasis is None else ranking
 
-    def reordered(self, words: Array) -> Head:
+    def reordered(self, words: Array, n_threads: int | None = None) -> Head:
         """The head with words in another order, in place: word `i` is what word `words[i]` was."""
         ridge, weighting, memory = self.ridge, self.weighting, self.memory
         return replace(
             self,
-            topics=replace(self.topics, O=reorder_rows(self.topics.O, words)),
-            ridge=None if ridge is None else replace(ridge, B=reorder_rows(ridge.B, words)),
+            topics=replace(self.topics, O=reorder_rows(self.topics.O, words, n_threads)),
+            ridge=None if ridge is None else replace(ridge, B=reorder_rows(ridge.B, words, n_threads)),
             weighting=None if weighting is None else replace(weighting, idf=weighting.idf[words]),
             memory=None if memory is None else memory.take(words),
         )

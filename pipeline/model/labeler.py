@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -29,6 +30,7 @@ from pipeline.model.learn import Learned, Settings, check_enough_documents, lear
 from pipeline.model.learn_head import HeadSettings
 from pipeline.model.parameters import check_parameters
 from pipeline.model.scoring import all_scores, top_labels
+from pipeline.passes.checkpoints import RunDirectory
 from pipeline.passes.pairs import Statistics
 from pipeline.passes.plan import Plan
 from pipeline.passes.run import Progress, Runner
@@ -171,7 +173,13 @@ class MomentLabeler(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     # -- learning -----------------------------------------------------------------------------------------
 
     def fit(
-        self, X: Any, Y: Any = None, *, client: Any = None, progress: Progress | None = None
+        self,
+        X: Any,
+        Y: Any = None,
+        *,
+        client: Any = None,
+        progress: Progress | None = None,
+        run_dir: str | Path | None = None,
     ) -> MomentLabeler:
         """Learn from a corpus, or from matrices of words and labels.
 
@@ -182,9 +190,14 @@ class MomentLabeler(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         Y
             (documents, labels), when X is a matrix; whatever is not zero is a label.
         client
-            A `distributed.Client` to run the passes on; local threads when None.
+            A `distributed.Client` to run the passes on; local threads when None. Workers must reach the
+            corpus by its path or URL, and `run_dir`, or without one the temporary directory.
         progress
-            Called as `progress(pass, documents done, documents in all)`.
+            Called as `progress(pass, documents done, documents in all)`, from any thread.
+        run_dir
+            A directory in which sums are kept while they are made. When a fit is killed, the same call goes
+            on from there; a directory of another corpus or other parameters is not used. Remove it once the
+            model is saved, or let `fit_to` do all of that.
         """
         check_parameters(self)
         source, Y = X, as_scipy(Y)
@@ -201,11 +214,34 @@ class MomentLabeler(TransformerMixin, BaseEstimator):  # type: ignore[misc]
                     "self_pairs='drop' with words='counts' needs whole-number counts. Found fractions. "
                     "Use words='binary', or self_pairs='keep'."
                 )
-            learned = learn(corpus, self._settings(corpus), Runner(self.n_jobs, client, progress))
+            settings = self._settings(corpus)
+            with _run_directory(run_dir, corpus, settings) as files:
+                learned = learn(corpus, settings, Runner(self.n_jobs, client, progress, files=files))
             if is_plain(source):  # only now: a fit that is refused leaves the last one as it was
                 validate_data(self, source, skip_check_array=True)
             self._keep(learned, corpus)
         check_enough_documents(self.statistics_.n_docs, len(self.topic_weights_))
+        return self
+
+    def fit_to(
+        self,
+        corpus: Corpus,
+        path: str | Path,
+        *,
+        overwrite: bool = False,
+        client: Any = None,
+        progress: Progress | None = None,
+        run_dir: str | Path | None = None,
+    ) -> MomentLabeler:
+        """Fit and save in one go. Killed at any moment, the same call goes on where it was.
+
+        Nobody else can write to `path` meanwhile. What the fit needs to go on lies in `run_dir`, beside the
+        model as `PATH.run` when None, and is removed once the model is whole.
+        """
+        from pipeline.model.persist import fit_to
+
+        folder = None if run_dir is None else Path(run_dir)
+        fit_to(self, corpus, Path(path), overwrite, folder, client=client, progress=progress)
         return self
 
     @property
@@ -252,8 +288,9 @@ class MomentLabeler(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         in_source = np.argsort(corpus.term_ids)
         self.label_counts_: Array = learned.label_counts
         self.statistics_: Statistics = learned.statistics
-        self.head_: Head = learned.head.reordered(in_source)
-        self.whitening_: Array = reorder_rows(learned.whitening.W.astype(np.float32, copy=False), in_source)
+        self.head_: Head = learned.head.reordered(in_source, self.n_jobs)
+        W = learned.whitening.W.astype(np.float32, copy=False)
+        self.whitening_: Array = reorder_rows(W, in_source, self.n_jobs)
         self.eigenvalues_: Array = learned.whitening.eigenvalues
         self.tensor_eigenvalues_: Array = learned.tensor.eigenvalues
         self.tensor_residual_ = learned.tensor.residual
@@ -502,6 +539,16 @@ class MomentLabeler(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         tags.target_tags.multi_output = True
         tags.target_tags.single_output = False
         return tags
+
+
+def _run_directory(
+    folder: str | Path | None, corpus: Corpus, settings: Settings
+) -> AbstractContextManager[RunDirectory]:
+    """Where sums of exactly this corpus and these settings are kept."""
+    if folder is None:
+        return nullcontext(RunDirectory.none())
+    what = {"corpus": corpus.fingerprint, "settings": asdict(settings)}
+    return RunDirectory.at(Path(folder), what)
 
 
 def _check_k(k: int) -> None:

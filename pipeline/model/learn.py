@@ -31,9 +31,11 @@ from pipeline.passes.labels import Directions, Labels
 from pipeline.passes.machine import available_bytes
 from pipeline.passes.pairs import Pairs, Statistics, exact_m2, sketched_m2
 from pipeline.passes.plan import BASE_BYTES, Plan, Wanted, gigabytes, make_plan
-from pipeline.passes.run import HeldWords, Pass, Runner, Sums
+from pipeline.passes.run import Pass, Runner
 from pipeline.passes.sample import read_sample, sample_product
 from pipeline.passes.segments import segments
+from pipeline.passes.stream import HeldWords
+from pipeline.passes.sums import Sums
 from pipeline.passes.triples import EVEN, ODD, Triples, WhitenedMoments
 from pipeline.passes.words import WordView
 from pipeline.tasks import give_back_memory
@@ -155,6 +157,7 @@ def learn(corpus: Corpus, settings: Settings, runner: Runner) -> Learned:
     fitted = head.finish(Topics(O, _float32(Q), pi))
     clock.mark("head")
     stats["model_bytes"] = fitted.nbytes
+    stats["run"] = runner.files.stats()
     n_reads = 3 + settings.head.refine_passes
     return Learned(fitted, label_counts, whitening, tensor, statistics, bars, n_reads, stats)
 

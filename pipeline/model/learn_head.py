@@ -6,6 +6,7 @@ import logging
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -33,7 +34,8 @@ from pipeline.passes.features import Features
 from pipeline.passes.head_sizes import HeadSizes
 from pipeline.passes.held_out import Gathered, SetAside
 from pipeline.passes.responsibilities import Responsibilities, posterior
-from pipeline.passes.run import Pass, Sums
+from pipeline.passes.run import Pass
+from pipeline.passes.sums import Sums
 from pipeline.passes.tall import tall, zero_tall
 from pipeline.passes.weighting import Scheme, Weighting
 from pipeline.passes.words import WordView
@@ -127,8 +129,8 @@ class HeadLearning:
         if self.settings.has_ridge:
             rng = np.random.default_rng(self.seed)
             omega = rng.standard_normal((self.corpus.n_terms, self.sizes.words), np.float32)
-            entries = round(corpus_size(self.corpus).label_words)
-            works.append(Cross(self.weighting, omega, self.corpus.n_labels, self._share, entries))
+            entries = round(corpus_size(self.corpus).label_words), self.sizes.memory_entries
+            works.append(Cross(self.weighting, omega, self.corpus.n_labels, self._share, *entries))
         return self._remember(works)
 
     def after_pairs(self, sums: Sequence[Sums]) -> None:
@@ -145,7 +147,9 @@ class HeadLearning:
         if not self.settings.has_ridge:
             return self._remember([])
         cross = self._sums["cross"]
-        directions = label_directions(cross["cross"], self.sizes.labels, self.seed, self.sizes.words)
+        directions = label_directions(
+            cross["cross"], self.sizes.labels, self.seed, self.sizes.words, self.n_threads
+        )
         directions[:, self.sizes.labels :] = tall(cross, "words")
         # half precision is what is saved: features are made with exactly that
         B = _half(orthonormal(directions, True, self.n_threads))
@@ -218,7 +222,7 @@ class HeadLearning:
         cross: CrossMoment = self._sums["cross"]["cross"].cut()
         memory = None
         if choice.memory:
-            memory = _scaled(cross.by_word(), _damped(cross.lengths(), choice))
+            memory = _scaled(cross.by_word(self.n_threads), _damped(cross.lengths(), choice))
             _half(memory.values_as(np.float32))
         topics_weight = choice.topics if self.settings.has_refined else 0.0
         return Head(
@@ -258,7 +262,7 @@ class HeadLearning:
         products = [(F * path.filters([Choice().strength]), path.labels)]
         if own is not None:
             products.append((own.posterior(topics.smoothing), topics.Q))
-        memory = cross.by_word()
+        memory = cross.by_word(self.n_threads)
         lengths = cross.lengths()
         damped = _scaled(memory, _damped(lengths, Choice()))
         lists = Shortlists.of(Y, _dense(products, weighted, damped), self.seed, self.n_threads)
@@ -283,12 +287,15 @@ class HeadLearning:
         smoothings = SMOOTHINGS if self.settings.smoothing is None else (self.settings.smoothing,)
         best: tuple[float, Choice, Array] | None = None
         for smoothing in smoothings:
-            for temperature in TEMPERATURES:
-                shares = lists.products(own.posterior(smoothing, temperature), own.topics.Q)[0]
-                measures = lists.measures(shares)
+            shares = [
+                lists.products(own.posterior(smoothing, temperature), own.topics.Q)[0]
+                for temperature in TEMPERATURES
+            ]
+            found = lists.measures_of([partial(np.asarray, scores) for scores in shares])
+            for temperature, scores, measures in zip(TEMPERATURES, shares, found, strict=True):
                 if best is None or objective(measures) > best[0]:
                     choice = Choice(smoothing=smoothing, temperature=temperature)
-                    best = objective(measures), choice, shares
+                    best = objective(measures), choice, scores
                     self.stats["held_out_topics"] = measures
         assert best is not None
         return best[1:]

@@ -17,6 +17,8 @@ before there were any have no checksums of their attributes and names.)
 
 from __future__ import annotations
 
+import shutil
+from contextlib import AbstractContextManager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -30,6 +32,7 @@ from pipeline.corpus.arrays import Shape, open_array, read_array, read_names, wr
 from pipeline.corpus.guard import DamageError
 from pipeline.corpus.marks import has_mark, open_marked, write_mark
 from pipeline.corpus.rows import Array, SparseRows
+from pipeline.corpus.store import Corpus
 from pipeline.destination import new_directory
 from pipeline.errors import StoreError
 from pipeline.model.calibration import Calibration
@@ -52,24 +55,43 @@ _NUMBERS = ("tensor_residual", "n_passes", "fit_stats")
 
 
 def save_model(model: MomentLabeler, path: Path, overwrite: bool) -> None:
-    with new_directory(path, overwrite=overwrite, is_ours=lambda p: has_mark(p, FORMAT)) as partial:
-        root = zarr.create_group(zarr.storage.LocalStore(partial), zarr_format=3)
-        arrays = {name: np.asarray(getattr(model, f"{name}_"), dtype) for name, dtype in _KEPT.items()}
-        arrays |= {"word_errors": model.error_bars_.words, "label_errors": model.error_bars_.labels}
-        arrays |= _head_arrays(model.head_)
-        checksums: dict[str, int] = {}
-        for name, array in arrays.items():
-            checksums |= write_array(root, name, array)
-        checksums |= write_names(root, "labels", model.label_names_)
-        checksums |= write_names(root, "terms", model.term_names_)
-        mark = {
-            "parameters": {name: _plain(value) for name, value in model.get_params().items()},
-            "crc32c": checksums,
-            "statistics": asdict(model.statistics_),
-            "head": _head_numbers(model.head_),
-            **{name: getattr(model, f"{name}_") for name in _NUMBERS},
-        }
-        write_mark(root, FORMAT, VERSION, mark)
+    with _new_model(path, overwrite) as partial:
+        _write_model(model, partial)
+
+
+def fit_to(
+    model: MomentLabeler, corpus: Corpus, path: Path, overwrite: bool, run_dir: Path | None, **how: Any
+) -> None:
+    """Fit and save, holding the destination from the start; what the fit left on the way is removed last."""
+    run_dir = path.with_name(f"{path.name}.run") if run_dir is None else run_dir
+    with _new_model(path, overwrite) as partial:
+        model.fit(corpus, run_dir=run_dir, **how)
+        _write_model(model, partial)
+    shutil.rmtree(run_dir, ignore_errors=True)
+
+
+def _new_model(path: Path, overwrite: bool) -> AbstractContextManager[Path]:
+    return new_directory(path, overwrite=overwrite, is_ours=lambda p: has_mark(p, FORMAT))
+
+
+def _write_model(model: MomentLabeler, folder: Path) -> None:
+    root = zarr.create_group(zarr.storage.LocalStore(folder), zarr_format=3)
+    arrays = {name: np.asarray(getattr(model, f"{name}_"), dtype) for name, dtype in _KEPT.items()}
+    arrays |= {"word_errors": model.error_bars_.words, "label_errors": model.error_bars_.labels}
+    arrays |= _head_arrays(model.head_)
+    checksums: dict[str, int] = {}
+    for name, array in arrays.items():
+        checksums |= write_array(root, name, array)
+    checksums |= write_names(root, "labels", model.label_names_)
+    checksums |= write_names(root, "terms", model.term_names_)
+    mark = {
+        "parameters": {name: _plain(value) for name, value in model.get_params().items()},
+        "crc32c": checksums,
+        "statistics": asdict(model.statistics_),
+        "head": _head_numbers(model.head_),
+        **{name: getattr(model, f"{name}_") for name in _NUMBERS},
+    }
+    write_mark(root, FORMAT, VERSION, mark)
 
 
 def load_model(path: str | Path) -> MomentLabeler:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,7 @@ TOPIC_WEIGHTS = (0.0, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
 SMOOTHINGS = (0.01, 0.1, 0.3)
 TEMPERATURES = (1.0, 2.0, 4.0)
 _BEST, _DRAWN = 30, 100
-_SCORE_BYTES = 32_000_000
+_SCORE_BYTES = 8_000_000
 _ALL_LABELS = 256
 """Up to so many labels, all of them are on every shortlist."""
 
@@ -112,6 +113,12 @@ class Shortlists:
         """`function` of some documents at a time: few enough to score so many labels of each."""
         return _for_some_rows(function, len(self.indptr) - 1, n_labels, self.n_threads)
 
+    def measures_of(self, candidates: Sequence[Callable[[], Array]]) -> list[dict[str, float]]:
+        """AUC and P@k of each of some candidates' scores, which are made when they are measured."""
+        return map_tasks(
+            lambda scores: self.measures(scores()), candidates, name="choose", n_threads=self.n_threads
+        )
+
     def measures(self, scores: Array) -> dict[str, float]:
         """AUC and P@k of scores of the pairs, over the documents with labels."""
         auc, precision = shortlist_measures(self.indptr, self.hits, self.weights, scores)
@@ -166,20 +173,27 @@ def choose_blend(lists: Shortlists, parts: Parts, start: Choice) -> Choice:
         "damping": DAMPINGS,
     }
 
-    def value(choice: Choice) -> float:
-        return objective(lists.measures(parts.blend(choice)))
+    def values(choices: list[Choice]) -> list[float]:
+        return [
+            objective(found)
+            for found in lists.measures_of([partial(parts.blend, choice) for choice in choices])
+        ]
 
-    return _climb(replace(start, topics=start.topics if parts.topics is not None else 0.0), options, value)
+    return _climb(replace(start, topics=start.topics if parts.topics is not None else 0.0), options, values)
 
 
-def _climb(choice: Choice, options: dict[str, Sequence[float]], value: Callable[[Choice], float]) -> Choice:
-    best, previous = value(choice), None
+def _climb(
+    choice: Choice, options: dict[str, Sequence[float]], values: Callable[[list[Choice]], list[float]]
+) -> Choice:
+    (best,), previous = values([choice]), None
     while choice != previous:
         previous = choice
-        for name, values in options.items():
-            for option in values:
-                changed: Any = {name: option}
-                candidate = replace(choice, **changed)
-                if candidate != choice and (found := value(candidate)) > best:
+        for name, some in options.items():
+            changes: list[dict[str, Any]] = [
+                {name: value} for value in some if value != getattr(choice, name)
+            ]
+            candidates = [replace(choice, **change) for change in changes]
+            for candidate, found in zip(candidates, values(candidates), strict=True):
+                if found > best:
                     best, choice = found, candidate
     return choice

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
-import scipy.sparse
 
 from pipeline.corpus.rows import Array, SparseRows
 from pipeline.corpus.store import Block
 from pipeline.passes import cross_kernels, kernels
 from pipeline.passes.cost import Cost, Size
 from pipeline.passes.held_out import others
-from pipeline.passes.run import Sums
+from pipeline.passes.sums import Sums
 from pipeline.passes.tall import add_tall, tall_bytes, zero_tall
 from pipeline.passes.weighting import Weighting
+from pipeline.tasks import map_tasks, n_cpus
 
 MOST_ENTRIES = 16_000_000
 """Entries of a cross moment that are kept: 128 MB."""
@@ -56,6 +57,14 @@ class CrossMoment:
     def __sizeof__(self) -> int:
         """Bytes of its arrays: Dask asks for them, to know when to spill."""
         return int(self.indptr.nbytes + self.indices.nbytes + self.values.nbytes)
+
+    def to_arrays(self) -> dict[str, Array]:
+        """What it is made of, to be kept in a file."""
+        return {"indptr": self.indptr, "indices": self.indices, "values": self.values}
+
+    def from_arrays(self, arrays: dict[str, Array]) -> CrossMoment:
+        """One of the same kind, from what `to_arrays` gave."""
+        return CrossMoment(**arrays, n_terms=self.n_terms, most_entries=self.most_entries)
 
     def add(self, X: SparseRows, Y: SparseRows) -> None:
         """Add Y'X~ of some documents, X~ being float32."""
@@ -101,12 +110,25 @@ class CrossMoment:
         cross_kernels.row_lengths(self.indptr, self.values, lengths)
         return lengths
 
-    def by_word(self) -> SparseRows:
+    def by_word(self, n_threads: int | None = None) -> SparseRows:
         """(D, L): the transpose; labels sorted in each row."""
-        shape = self.n_labels, self.n_terms
-        columns = scipy.sparse.csr_array((self.values, self.indices, self.indptr), shape=shape).tocsc()
-        labels = columns.indices.astype(np.int32, copy=False)
-        return SparseRows(columns.indptr.astype(np.int64), labels, columns.data, self.n_labels)
+        counts = np.bincount(self.indices, minlength=self.n_terms)
+        indptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+        labels, values = np.empty(self.nnz, np.int32), np.empty(self.nnz, np.float32)
+
+        def part(words: tuple[int, int]) -> None:
+            triple = self.indptr, self.indices, self.values
+            cross_kernels.transpose_columns(*triple, *words, indptr, labels, values)
+
+        map_tasks(part, self.word_ranges(n_threads), name="by-word", n_threads=n_threads)
+        return SparseRows(indptr, labels, values, self.n_labels)
+
+    def word_ranges(self, n_threads: int | None = None) -> list[tuple[int, int]]:
+        """One for each thread, with about as many entries each."""
+        threads = n_threads or n_cpus()
+        ends = np.cumsum(np.bincount(self.indices, minlength=self.n_terms))
+        cuts = np.searchsorted(ends, self.nnz * np.arange(1, threads) / threads)
+        return list(pairwise([0, *cuts.tolist(), self.n_terms]))
 
 
 def _entries_each(lengths: Array, most_entries: int) -> int | None:
@@ -143,11 +165,13 @@ class Cross:
     held_out_share: float
     expected_entries: int = MOST_ENTRIES
     """How large the cross moment may become, as far as that can be told before."""
+    most_entries: int = MOST_ENTRIES
+    """How many of them are kept."""
     name: str = "cross"
 
     @property
     def accumulator_bytes(self) -> int:
-        entries = int(_SLACK * min(MOST_ENTRIES, self.expected_entries))
+        entries = int(_SLACK * min(self.most_entries, self.expected_entries))
         return 8 * (entries + self.n_labels + 1) + tall_bytes(*self.omega.shape)
 
     def cost(self, size: Size) -> Cost:
@@ -155,7 +179,7 @@ class Cross:
         return Cost(gathered=16 * size.label_words + 12 * size.x_nnz * self.omega.shape[1])
 
     def zero(self) -> Sums:
-        cross = CrossMoment.zero(self.n_labels, len(self.weighting.idf))
+        cross = CrossMoment.zero(self.n_labels, len(self.weighting.idf), self.most_entries)
         return {"cross": cross, **zero_tall("words", *self.omega.shape)}
 
     def add(self, sums: Sums, block: Block) -> None:

@@ -147,22 +147,58 @@ def row_lengths(indptr: Array, values: Array, out: Array) -> None:
 
 
 @_jit
-def add_directions(
-    indptr: Array, indices: Array, values: Array, weights: Array, columns: Array, signs: Array, out: Array
+def transpose_columns(
+    indptr: Array,
+    indices: Array,
+    values: Array,
+    first: int,
+    last: int,
+    out_indptr: Array,
+    out_indices: Array,
+    out_values: Array,
 ) -> None:
-    """out += M' G: (D, L) sparse times (L, p) sparse, into (D, p).
+    """Write the rows `first` to `last` of M' (D, L), whose `out_indptr` is known; columns sorted in each.
+
+    Cost: all of M is looked at, so that threads may each write some rows without a word to each other.
+    """
+    places = out_indptr[first:last].copy()
+    for label in range(len(indptr) - 1):
+        for entry in range(indptr[label], indptr[label + 1]):
+            word = indices[entry]
+            if first <= word < last:
+                place = places[word - first]
+                out_indices[place] = label
+                out_values[place] = values[entry]
+                places[word - first] = place + 1
+
+
+@_jit
+def add_directions(
+    indptr: Array,
+    indices: Array,
+    values: Array,
+    weights: Array,
+    columns: Array,
+    signs: Array,
+    first: int,
+    last: int,
+    out: Array,
+) -> None:
+    """out += M' G: (D, L) sparse times (L, p) sparse, into (D, p), only its rows `first` to `last`.
 
     Row l of G has the entries `weights[l] · signs[l]` in the `columns[l]`, both (L, s).
 
     Notes
     -----
-    Cost: s nnz(M) additions.
+    Cost: all of M is looked at; s additions for each of its entries in these rows.
     """
     for label in range(len(indptr) - 1):
         for entry in range(indptr[label], indptr[label + 1]):
-            value = values[entry] * weights[label]
-            for j in range(columns.shape[1]):
-                out[indices[entry], columns[label, j]] += value * signs[label, j]
+            word = indices[entry]
+            if first <= word < last:
+                value = values[entry] * weights[label]
+                for j in range(columns.shape[1]):
+                    out[word, columns[label, j]] += value * signs[label, j]
 
 
 @_jit

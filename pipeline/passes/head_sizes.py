@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from pipeline.passes.cross import MOST_ENTRIES
+
 HEAD_BYTES = 2_000_000_000
 """What the head may take, where users do not say."""
 _HEAD_DIM = 1500
@@ -25,6 +27,8 @@ class HeadSizes:
     """Random waves of all these directions."""
     reason: str
     """What set the number of features."""
+    memory_entries: int = MOST_ENTRIES
+    """Of the words seen with each label, how many are kept."""
 
     @property
     def total(self) -> int:

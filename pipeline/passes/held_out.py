@@ -6,14 +6,15 @@ They are chosen by hash of their row, left out of a head's sums, and added to th
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 
 import numpy as np
 
-from pipeline.corpus.rows import SparseRows
+from pipeline.corpus.rows import Array, SparseRows
 from pipeline.corpus.split import in_test
 from pipeline.corpus.store import Block
 from pipeline.passes.cost import Cost, Size
-from pipeline.passes.run import Sums
+from pipeline.passes.sums import Sums
 
 HELD_OUT_SEED = 2**32 + 3
 """Not a seed that users split by: a split's training side is not to be cut along the same hash again."""
@@ -47,6 +48,38 @@ class Gathered:
 
     def __add__(self, other: Gathered) -> Gathered:
         return Gathered(self.blocks + other.blocks)
+
+    def to_arrays(self) -> dict[str, Array]:
+        """What it is made of, to be kept in a file: all rows together, and which are of which block."""
+        if not self.blocks:
+            return {}
+        places = [[block.number, block.first_row, block.X.n_rows] for block in self.blocks]
+        arrays = {"places": np.array(places, np.int64)}
+        for side in ("X", "Y"):
+            rows = SparseRows.concatenate([getattr(block, side) for block in self.blocks])
+            arrays |= {f"{side} indptr": rows.indptr, f"{side} indices": rows.indices}
+            arrays[f"{side} columns"] = np.array([rows.n_columns])
+            if rows.values is not None:
+                arrays[f"{side} values"] = rows.values
+        return arrays
+
+    def from_arrays(self, arrays: dict[str, Array]) -> Gathered:
+        """One of the same kind, from what `to_arrays` gave."""
+        if not arrays:
+            return Gathered()
+        ends = np.cumsum(arrays["places"][:, 2]).tolist()
+
+        def rows_of(side: str, start: int, stop: int) -> SparseRows:
+            triple = arrays[f"{side} indptr"], arrays[f"{side} indices"], arrays.get(f"{side} values")
+            return SparseRows(*triple, int(arrays[f"{side} columns"][0])).slice(start, stop)
+
+        blocks = []
+        for (number, first_row, _), (start, stop) in zip(
+            arrays["places"].tolist(), pairwise([0, *ends]), strict=True
+        ):
+            X, Y = (rows_of(side, start, stop) for side in ("X", "Y"))
+            blocks.append(Block(number, first_row, X, Y))
+        return Gathered(blocks)
 
     def joined(self, n_terms: int, n_labels: int) -> Block:
         """All of the documents, in the corpus's order."""

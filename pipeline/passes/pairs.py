@@ -10,7 +10,7 @@ from pipeline.corpus.rows import Array
 from pipeline.corpus.store import Block
 from pipeline.passes import kernels
 from pipeline.passes.cost import Cost, Size
-from pipeline.passes.run import Sums
+from pipeline.passes.sums import Sums
 from pipeline.passes.tall import add_tall, tall, tall_bytes, zero_tall
 from pipeline.passes.words import WordView
 

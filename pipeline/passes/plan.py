@@ -9,7 +9,7 @@ changes the model depends on the corpus and the limit alone, never on the number
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -42,6 +42,8 @@ _CHOICE_BYTES = 100_000_000
 """At the most, scores that one thread holds while choices are made, or the shortlists they are made on."""
 SLOWER_THAN_LIMIT = 1.5
 """How many times as long stages take as their cost at the machine's own rates, by experience."""
+_ENTRY_BYTES = 50
+"""Of the cross moment, with all copies of it that are ever held."""
 _NAME_BYTES = 80
 """A short text in a list."""
 
@@ -143,6 +145,8 @@ def make_plan(
         if wanted.has_ridge:
             shape = corpus.n_docs, corpus.n_terms, corpus.n_labels
             sizes = head_sizes(*shape, wanted.head_dim, head_bytes)
+            if memory_limit is not None:
+                sizes = replace(sizes, memory_entries=min(MOST_ENTRIES, 1 + head_bytes // _ENTRY_BYTES))
 
         def plan(
             at_a_time: int,
@@ -164,7 +168,7 @@ def make_plan(
         f"at a time, a sketch of {wanted.n_components + smallest.oversampling} columns, the fewest features "
         f"and sums on disk the stage '{worst.name}' takes {gigabytes(worst.total)}, "
         f"{gigabytes(BASE_BYTES)} of it before anything is read. "
-        f"Raise memory_limit to {gigabytes(1.01 * smallest.peak)}, ask for fewer topics (n_components), "
+        f"Raise memory_limit to {gigabytes(1.04 * smallest.peak)}, ask for fewer topics (n_components), "
         "or leave out rare words when the corpus is ingested."
     )
 
@@ -197,7 +201,7 @@ class _Stages:
         """In their order. What one leaves behind is held by those after it."""
         held = 0
         if self._cross is not None:  # the cross moment as it is kept, and by word
-            held += 2 * 8 * min(MOST_ENTRIES, self._cross.expected_entries)
+            held += 2 * 8 * min(self._cross.most_entries, self._cross.expected_entries)
         yield from self._whitening(held)
         if self._ridge is not None:
             p, D = self._ridge.B.shape[1], self.corpus.n_terms
@@ -259,7 +263,7 @@ class _Stages:
         if self.sizes is not None:
             p = self.sizes.total + 1
             weights += 4 * L * p
-            memory = 8 * min(MOST_ENTRIES, round(self._size.label_words)) + 8 * D
+            memory = 8 * min(self.sizes.memory_entries, round(self._size.label_words)) + 8 * D
             scores = min(1e8, L * self._size.n_docs / 10)  # of held-out documents
             held += (1 + self.at_a_time) * min(_CHOICE_BYTES, round(12 * scores))
             held += 2 * 4 * L * p + 24 * p * p + 2 * memory
@@ -295,7 +299,8 @@ class _Stages:
         if self.sizes is None:
             return None
         omega = hollow(self.corpus.n_terms, self.sizes.words)
-        return Cross(self._weighting, omega, self.corpus.n_labels, 0.0, round(self._size.label_words))
+        entries = round(self._size.label_words), self.sizes.memory_entries
+        return Cross(self._weighting, omega, self.corpus.n_labels, 0.0, *entries)
 
     @property
     def _ridge(self) -> Features | None:

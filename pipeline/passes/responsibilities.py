@@ -12,7 +12,7 @@ from pipeline.passes import kernels
 from pipeline.passes.cost import Cost, Size
 from pipeline.passes.held_out import others
 from pipeline.passes.labels import label_bytes, zero_labels
-from pipeline.passes.run import Sums
+from pipeline.passes.sums import Sums
 from pipeline.passes.tall import add_tall, tall_bytes, zero_tall
 from pipeline.passes.words import WordView
 

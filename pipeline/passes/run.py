@@ -2,37 +2,29 @@
 
 A task streams one segment, a run of blocks, into one accumulator; segments are merged in their order, as they
 are done. Both depend on the corpus and the plan alone, so the result is bitwise the same for one worker or
-fifty, threads or processes.
+fifty, threads or processes, and after a fit was killed and started again.
 """
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, fields, is_dataclass, replace
-from pathlib import Path
-from typing import Any, Protocol
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from threading import Lock
+from typing import Any, NamedTuple, Protocol
 
-import numpy as np
 import threadpoolctl
 
-from pipeline.corpus.rows import SparseRows
 from pipeline.corpus.store import Block, Corpus
+from pipeline.passes.checkpoints import ReadFiles, RunDirectory
 from pipeline.passes.cost import Cost, Size
+from pipeline.passes.remote import run_remotely
 from pipeline.passes.segments import Segment
-from pipeline.tasks import give_back_memory, keep_memory, ordered_reduce
+from pipeline.passes.stream import HeldWords, ReadAhead, Stream, arrays_of
+from pipeline.passes.sums import Sums, merge_into, spilled
+from pipeline.tasks import n_cpus, ordered_reduce
 
-Sums = dict[str, Any]
-"""An accumulator: every entry is a sum over documents, so two of them merge by adding.
-
-Entries are arrays, or objects that know how to add themselves up, or sums again.
-"""
-HeldWords = dict[int, SparseRows]
-"""Words of blocks, by their number."""
 Progress = Callable[[str, float, float], None]
-_SPILL_BYTES = 16_000_000
-"""Smaller arrays are not worth a file."""
 
 
 class Pass(Protocol):
@@ -81,6 +73,13 @@ class Together:
             part.add(sums[str(i)], block)
 
 
+class Total(NamedTuple):
+    """The sums of the first so many segments."""
+
+    sums: Sums | None
+    done: int
+
+
 @dataclass(frozen=True, slots=True)
 class Runner:
     """Where passes run: local threads, or a `distributed.Client` when there is one."""
@@ -92,6 +91,8 @@ class Runner:
     """Tasks at a time on local threads; as many as threads when None."""
     spill: bool = False
     """Large sums lie in mapped files, which the system may take out of memory."""
+    files: RunDirectory = field(default_factory=RunDirectory.none)
+    """Where sums are kept, for a fit that is killed to go on from."""
 
     def run_together(
         self, parts: Sequence[Pass], corpus: Corpus, segments: list[Segment], held: HeldWords | None = None
@@ -101,142 +102,86 @@ class Runner:
         return [sums[str(i)] for i in range(len(parts))]
 
     def run(self, work: Pass, corpus: Corpus, segments: list[Segment], held: HeldWords | None = None) -> Sums:
-        """Read every block of the corpus once and return the merged sums.
+        """Read every block of the corpus once and return the merged sums; of segments that are not kept.
 
         Parameters
         ----------
         held
             Words of some blocks that are in memory already: local threads need not read them again.
         """
-        done = 0
+        files = self.files.read(work.name, arrays_of(work), segments)
+        kept, done = files.resume(work.zero())
+        total = Total(spilled(kept, empty=False) if self.spill and kept is not None else kept, done)
+        progress = _Progress(self.progress, work.name, corpus.n_docs, segments[:done])
+        if done < len(segments):
+            run = self._on_threads if self.client is None else self._on_cluster
+            total = run(work, corpus, segments, held or {}, files, total, progress)
+        assert total.sums is not None
+        return total.sums
 
-        def advance(segment: Segment) -> None:
-            nonlocal done
-            done += segment.n_docs
-            if self.progress is not None:
-                self.progress(work.name, done, corpus.n_docs)
+    def _on_threads(
+        self,
+        work: Pass,
+        corpus: Corpus,
+        segments: list[Segment],
+        held: HeldWords,
+        files: ReadFiles,
+        start: Total,
+        progress: _Progress,
+    ) -> Total:
+        def merge(total: Total, part: Sums) -> Total:
+            sums = part if total.sums is None else merge_into(total.sums, part)
+            files.keep(sums, total.done + 1, work.accumulator_bytes)
+            return Total(sums, total.done + 1)
 
-        if self.client is None:
-            # One BLAS thread in each task: the task is the unit of parallelism, and the sums stay the same.
-            with threadpoolctl.threadpool_limits(1):
-                return ordered_reduce(
-                    _Stream(work, corpus, held or {}, self.spill),
-                    merge_into,
-                    segments,
-                    name=work.name,
-                    at_a_time=self.at_a_time or self.n_threads,
-                    on_done=advance,
-                )
-        with tempfile.TemporaryDirectory(prefix="threepass-") as folder:
-            remote = _RemoteStream(_by_path(work, Path(folder)), corpus)
-            return ordered_reduce(
-                remote, merged, segments, name=work.name, client=self.client, on_done=advance
-            )
+        tasks = self.at_a_time or self.n_threads or n_cpus()
+        left = segments[start.done :]
+        # One BLAS thread in each task: the task is the unit of parallelism, and the sums stay the same.
+        with threadpoolctl.threadpool_limits(1), ReadAhead(corpus, held, left, tasks) as reads:
+            stream = Stream(work, reads, self.spill, progress.advance)
 
+            def timed(segment: Segment) -> Sums:
+                started = time.monotonic()
+                sums = stream(segment)
+                files.log_segment(segment, time.monotonic() - started, "thread")
+                return sums
 
-@dataclass(frozen=True, slots=True)
-class _Stream:
-    """The task of a segment: stream its blocks into one accumulator."""
+            result: Total = ordered_reduce(timed, merge, left, name=work.name, at_a_time=tasks, start=start)
+        return result
 
-    work: Pass
-    corpus: Corpus
-    held: HeldWords
-    spill: bool = False
-
-    def __call__(self, segment: Segment) -> Sums:
-        sums = spilled(self.work.zero()) if self.spill else self.work.zero()
-        for block in self._blocks(segment):
-            self.work.add(sums, block)
-        give_back_memory()
-        return sums
-
-    def _blocks(self, segment: Segment) -> Iterator[Block]:
-        """Every block of the segment; the next one is read while this one is worked on."""
-
-        def read(number: int) -> Block:
-            return self.corpus.block(number, self.held.get(number))
-
-        with ThreadPoolExecutor(1) as reader:
-            upcoming = None
-            for number in segment.blocks:
-                block = read(number) if upcoming is None else upcoming.result()
-                following = number + segment.blocks.step
-                upcoming = reader.submit(read, following) if following in segment.blocks else None
-                yield block
-
-
-@dataclass(frozen=True, slots=True)
-class _RemoteStream:
-    """The same in another process: small to send, for the corpus goes by path and arrays as memory maps."""
-
-    work: Any
-    corpus: Corpus
-
-    def __call__(self, segment: Segment) -> Sums:
-        threadpoolctl.threadpool_limits(1)
-        keep_memory()
-        return _Stream(_with_arrays(self.work), self.corpus, {})(segment)
+    def _on_cluster(
+        self,
+        work: Pass,
+        corpus: Corpus,
+        segments: list[Segment],
+        held: HeldWords,
+        files: ReadFiles,
+        start: Total,
+        progress: _Progress,
+    ) -> Total:
+        sums, done = start
+        for part in run_remotely(self.client, work, corpus, segments[done:], files, progress.advance):
+            sums = part if sums is None else merge_into(sums, part)
+            done += 1
+            files.keep(sums, done, work.accumulator_bytes)
+        return Total(sums, done)
 
 
-@dataclass(frozen=True, slots=True)
-class _Stored:
-    """Stands for an array that lies on disk."""
+class _Progress:
+    """Documents that were seen, segment by segment; a segment that is begun again counts anew."""
 
-    path: Path
+    def __init__(
+        self, tell: Progress | None, name: str, n_docs: int, finished: Sequence[Segment] = ()
+    ) -> None:
+        self._tell, self._name, self._n_docs = tell, name, n_docs
+        self._lock = Lock()
+        self._done = {segment.number: segment.n_docs for segment in finished}
+        if finished:
+            self.advance(finished[0], finished[0].n_docs)
 
-
-def _by_path(value: Any, folder: Path) -> Any:
-    """A pass, or anything in it, with every array put on disk."""
-    if isinstance(value, np.ndarray):
-        path = folder / f"{len(list(folder.iterdir()))}.npy"
-        np.save(path, value)
-        return _Stored(path)
-    return _mapped(lambda part: _by_path(part, folder), value)
-
-
-def _with_arrays(value: Any) -> Any:
-    """The same with the arrays again, as memory maps."""
-    if isinstance(value, _Stored):
-        return np.load(value.path, mmap_mode="r")
-    return _mapped(_with_arrays, value)
-
-
-def _mapped(function: Callable[[Any], Any], value: Any) -> Any:
-    """`function` of the parts that a tuple or a dataclass is made of."""
-    if isinstance(value, tuple):
-        return tuple(map(function, value))
-    if is_dataclass(value) and not isinstance(value, type):
-        return replace(value, **{field.name: function(getattr(value, field.name)) for field in fields(value)})
-    return value
-
-
-def spilled(sums: Sums) -> Sums:
-    """The same zeros, large arrays of them in files without a name that lie in the temporary folder."""
-
-    def mapped(value: Any) -> Any:
-        if isinstance(value, dict):
-            return spilled(value)
-        if not isinstance(value, np.ndarray) or value.nbytes < _SPILL_BYTES:
-            return value
-        with tempfile.TemporaryFile(prefix="threepass-") as file:
-            return np.memmap(file, value.dtype, "w+", shape=value.shape)
-
-    return {name: mapped(value) for name, value in sums.items()}
-
-
-def merge_into(one: Sums, other: Sums) -> Sums:
-    """Add `other` to `one`, in place."""
-    for name, value in other.items():
-        if isinstance(value, dict):
-            merge_into(one[name], value)
-        else:
-            one[name] += value
-    return one
-
-
-def merged(one: Sums, other: Sums) -> Sums:
-    """The same without touching either: on a cluster a result may be read-only, or needed again."""
-    return {
-        name: merged(value, other[name]) if isinstance(value, dict) else value + other[name]
-        for name, value in one.items()
-    }
+    def advance(self, segment: Segment, n_docs: int) -> None:
+        """So many documents of a segment are done."""
+        with self._lock:
+            self._done[segment.number] = n_docs
+            if self._tell is not None:
+                self._tell(self._name, sum(self._done.values()), self._n_docs)

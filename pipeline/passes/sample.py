@@ -10,7 +10,7 @@ import numpy as np
 from pipeline.corpus.rows import Array, SparseRows
 from pipeline.corpus.store import Corpus
 from pipeline.passes import kernels
-from pipeline.passes.run import HeldWords
+from pipeline.passes.stream import HeldWords
 from pipeline.tasks import map_tasks, n_cpus
 
 SHARE = 0.07

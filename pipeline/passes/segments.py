@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -28,15 +29,27 @@ def segments(
     """Cut the corpus into segments of about as many documents each.
 
     Few when accumulators are large, for each segment makes one, which has to be merged: two at the least, but
-    one where nothing may be spent on them; never more than there are blocks.
+    one where nothing may be spent on them; never more than there are blocks. Blocks are not cut, so some
+    numbers of segments leave one task with more to do than another: half as many may be the faster way.
     """
     affordable = max(2, accumulators_bytes // max(1, accumulator_bytes)) if accumulators_bytes else 1
-    count = min(corpus.n_blocks, MAX_SEGMENTS, affordable)
+    most = min(corpus.n_blocks, MAX_SEGMENTS, affordable)
+    cuts = (_cut(corpus, count) for count in range(most, most // 2, -1))
+    return min(cuts, key=_longest_share)  # the first of equal ones, which has the most segments
+
+
+def _cut(corpus: Corpus, count: int) -> list[Segment]:
+    """So many segments, or fewer where blocks are too large for that."""
     ends = np.cumsum(corpus.block_rows)
     cuts = np.searchsorted(ends, ends[-1] * np.arange(1, count) / count, side="left") + 1
     bounds = np.unique([0, *np.minimum(cuts, corpus.n_blocks), corpus.n_blocks])
     starts = np.concatenate([[0], ends])
     return [
         Segment(i, range(a, b), int(starts[b] - starts[a]))
-        for i, (a, b) in enumerate(zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True))
+        for i, (a, b) in enumerate(pairwise(bounds.tolist()))
     ]
+
+
+def _longest_share(cut: list[Segment]) -> int:
+    """Documents of the busier one of two tasks that take turns."""
+    return max(sum(segment.n_docs for segment in cut[first::2]) for first in (0, 1))

@@ -10,7 +10,7 @@ import numpy as np
 
 from pipeline.corpus.rows import Array, SparseRows
 from pipeline.passes import kernels
-from pipeline.passes.run import Sums
+from pipeline.passes.sums import Sums
 
 HOT = 512
 """Words whose sums are made in double precision."""

@@ -17,8 +17,9 @@ from hypothesis import strategies as st
 from pipeline import Corpus, ingest_matrices
 from pipeline.corpus.rows import SparseRows
 from pipeline.corpus.store import Block
-from pipeline.passes.run import Pass, Runner, Sums
+from pipeline.passes.run import Pass, Runner
 from pipeline.passes.segments import segments
+from pipeline.passes.sums import Sums
 from pipeline.passes.tall import tall
 from tests.conftest import random_matrices
 

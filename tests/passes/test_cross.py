@@ -15,7 +15,7 @@ from pipeline import Corpus
 from pipeline.passes import cross, cross_kernels, kernels
 from pipeline.passes.cross import MOST_ENTRIES, Cross, CrossMoment
 from pipeline.passes.held_out import SetAside
-from pipeline.passes.run import Sums, merge_into, merged
+from pipeline.passes.sums import Sums, merge_into
 from pipeline.passes.tall import tall, tall_bytes
 from pipeline.passes.weighting import Weighting
 from tests import naive_heads as naive
@@ -223,7 +223,7 @@ def test_add_directions__equal_the_dense_product(s: int) -> None:
             G[label, column] += label_weights[label] * sign
     before = whole_numbers(D, 4)
     out = before.copy()
-    cross_kernels.add_directions(*shuffled_triple(M), label_weights, columns, signs, out)
+    cross_kernels.add_directions(*shuffled_triple(M), label_weights, columns, signs, 0, len(out), out)
     np.testing.assert_array_equal(out, before + M.T @ G)
 
 
@@ -459,7 +459,7 @@ def test_most_entries__never_exceeded(most_entries: int, cut: list[int], values:
             assert most_entries - L < at_the_end.nnz <= most_entries
 
 
-@pytest.mark.parametrize("merge", [merge_into, merged])
+@pytest.mark.parametrize("merge", [merge_into])
 def test_most_entries__never_exceeded_by_merging(merge: Any) -> None:
     one, other = ({"a": {"cross": add(CrossMoment.zero(L, D, 30), *weights(40, seed))}} for seed in (1, 2))
     M, rows = dense_moment(one["a"]["cross"]), dense_moment(other["a"]["cross"])

@@ -17,8 +17,9 @@ from pipeline.passes import labels as labels_module
 from pipeline.passes import tall as tall_module
 from pipeline.passes.labels import Directions, Labels, label_bytes, zero_labels
 from pipeline.passes.pairs import Pairs, Statistics, exact_m2, sketched_m2
-from pipeline.passes.run import Pass, Runner, Sums
+from pipeline.passes.run import Pass, Runner
 from pipeline.passes.segments import segments
+from pipeline.passes.sums import Sums
 from pipeline.passes.triples import EVEN, ODD, Triples
 from pipeline.passes.words import WordView
 from tests import naive_moments as naive

@@ -26,28 +26,20 @@ from pipeline.ingest.synthetic import Lengths, Planted
 from pipeline.model.heads import MEANING
 from pipeline.model.learn import Learned, Settings, learn
 from pipeline.model.learn_head import HeadSettings
-from pipeline.passes import run as run_module
 from pipeline.passes import sample
 from pipeline.passes import segments as segments_module
+from pipeline.passes import sums as sums_module
 from pipeline.passes.cross import Cross, CrossMoment
 from pipeline.passes.features import Features
 from pipeline.passes.held_out import Gathered, SetAside
 from pipeline.passes.labels import Directions, Labels
 from pipeline.passes.pairs import Pairs
+from pipeline.passes.remote import _by_path, _Stored, _with_arrays
 from pipeline.passes.responsibilities import Responsibilities
-from pipeline.passes.run import (
-    Pass,
-    Runner,
-    Sums,
-    Together,
-    _by_path,
-    _Stored,
-    _Stream,
-    _with_arrays,
-    merge_into,
-    merged,
-)
+from pipeline.passes.run import Pass, Runner, Together
 from pipeline.passes.segments import Segment, segments
+from pipeline.passes.stream import ReadAhead, Stream
+from pipeline.passes.sums import Sums, merge_into
 from pipeline.passes.triples import Triples
 from pipeline.passes.weighting import Weighting
 from pipeline.passes.words import WordView
@@ -178,12 +170,22 @@ def test_segments__as_many_as_allowed_and_balanced() -> None:
     cut = segments(Blocks([10] * 320), 1)  # type: ignore[arg-type]
     assert [segment.n_docs for segment in cut] == [100] * 32
     cut = segments(Blocks([10] * 320), segments_module.ACCUMULATORS_BYTES // 5)  # type: ignore[arg-type]
-    assert [segment.n_docs for segment in cut] == [640] * 5
+    assert [segment.n_docs for segment in cut] == [800] * 4  # of five, one task would have three
     assert len(segments(Blocks([10] * 320), 10**12)) == 2  # type: ignore[arg-type]
     assert len(segments(Blocks([10] * 7), 1)) == 7  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(("together", "count"), [(0, 1), (1, 2), (299, 2), (300, 3), (10**9, 32)])
+def test_segments__two_tasks_that_take_turns_have_as_much_to_do() -> None:
+    for n_blocks in (12, 26, 28, 100):
+        for affordable in range(4, 20):
+            size = segments_module.ACCUMULATORS_BYTES // affordable
+            cut = segments(Blocks([10] * n_blocks), size)  # type: ignore[arg-type]
+            assert len(cut) > min(affordable, n_blocks) / 2
+            first = sum(segment.n_docs for segment in cut[::2])
+            assert abs(first - 10 * n_blocks / 2) <= 10  # a block, which is not cut
+
+
+@pytest.mark.parametrize(("together", "count"), [(0, 1), (1, 2), (299, 2), (300, 2), (400, 4), (10**9, 32)])
 def test_segments__as_many_accumulators_as_may_be_spent_on(together: int, count: int) -> None:
     cut = segments(Blocks([10] * 320), 100, together)  # type: ignore[arg-type]
     assert len(cut) == count
@@ -308,14 +310,14 @@ def test_runner__no_more_tasks_at_a_time_than_allowed(planted: Corpus) -> None:
 
 def test_spilled__large_zeros_lie_in_files(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    monkeypatch.setattr(run_module, "_SPILL_BYTES", 80)
+    monkeypatch.setattr(sums_module, "_SPILL_BYTES", 80)
     gathered = Gathered()
     sums = {
         "large": np.zeros((5, 2)),
         "small": np.zeros(9),
         "deeper": {"large": np.zeros(20, np.float32), "gathered": gathered, "empty": np.zeros((0, 4))},
     }
-    made = run_module.spilled(sums)
+    made = sums_module.spilled(sums)
     assert isinstance(made["large"], np.memmap)
     assert isinstance(made["deeper"]["large"], np.memmap)
     assert made["small"] is sums["small"]
@@ -331,14 +333,14 @@ def test_spilled__large_zeros_lie_in_files(monkeypatch: pytest.MonkeyPatch, tmp_
 
 def test_spilled__leaves_what_is_small(planted: Corpus) -> None:
     for work in (*all_passes(planted), *head_passes(planted)):
-        assert_identical(run_module.spilled(work.zero()), work.zero())
+        assert_identical(sums_module.spilled(work.zero()), work.zero())
 
 
 @pytest.mark.parametrize("n_threads", [1, 3])
 def test_runner__sums_in_files_are_the_same(
     planted: Corpus, n_threads: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(run_module, "_SPILL_BYTES", 1)
+    monkeypatch.setattr(sums_module, "_SPILL_BYTES", 1)
     cut = segments(planted, 1)
     for work in (*all_passes(planted), *head_passes(planted)):
         plain = Runner(1).run(work, planted, cut)
@@ -418,13 +420,11 @@ def test_runner__a_second_run_on_a_cluster_is_not_the_first(
         assert sums["statistics"][0] == corpus.n_docs
 
 
-def test_merge__in_place_and_not() -> None:
+def test_merge__in_place() -> None:
     one, other = ({"a": np.full(2, x), "b": np.full(3, 10 * x)} for x in (1.0, 2.0))
-    fresh = merged(one, other)
-    assert one["a"].tolist() == [1, 1]
-    assert other["b"].tolist() == [20, 20, 20]
     assert merge_into(one, other) is one
-    assert_identical(one, fresh)
+    assert one["a"].tolist() == [3, 3]
+    assert one["b"].tolist() == [30, 30, 30]
     assert other["b"].tolist() == [20, 20, 20]
 
 
@@ -438,29 +438,17 @@ def nested_sums(x: float) -> Sums:
 def test_merge__of_objects_and_of_sums_in_sums() -> None:
     one, other = nested_sums(1), nested_sums(2)
     kept = one["array"], one["deeper"]["array"], one["deeper"]["deepest"]["array"]
-    fresh = merged(one, other)
-    assert_identical(one, nested_sums(1))
-    assert_identical(other, nested_sums(2))
-    assert fresh["deeper"]["deepest"]["array"].tolist() == [300]
-    assert fresh["deeper"]["array"].tolist() == [30, 30, 30]
-    assert fresh["deeper"]["moment"].values.tolist() == [3]
-    assert fresh["array"].tolist() == [3, 3]
-    assert fresh["gathered"].blocks == ["blocks of 1", "blocks of 2"]
     assert merge_into(one, other) is one
-    assert_identical(one, fresh)
+    assert one["deeper"]["deepest"]["array"].tolist() == [300]
+    assert one["deeper"]["array"].tolist() == [30, 30, 30]
+    assert one["deeper"]["moment"].values.tolist() == [3]
+    assert one["array"].tolist() == [3, 3]
+    assert one["gathered"].blocks == ["blocks of 1", "blocks of 2"]
     assert_identical(other, nested_sums(2))
     # no second accumulator is made
     assert one["array"] is kept[0]
     assert one["deeper"]["array"] is kept[1]
     assert one["deeper"]["deepest"]["array"] is kept[2]
-
-
-def test_merged__takes_read_only_arrays() -> None:
-    one, other = nested_sums(1), nested_sums(2)
-    for sums in (one, other):
-        for part in (sums, sums["deeper"], sums["deeper"]["deepest"]):
-            part["array"].flags.writeable = False
-    assert merged(one, other)["deeper"]["array"].tolist() == [30, 30, 30]
 
 
 # -- passes by path -------------------------------------------------------------------------------------
@@ -513,7 +501,7 @@ def test_progress__counts_documents_up_to_all(planted: Corpus, n_threads: int) -
         runner = Runner(n_threads, progress=lambda *step, seen=seen: seen.append(step))
         cut = segments(corpus, 1)
         runner.run(Pairs(WordView(), corpus.n_terms), corpus, cut)
-        assert len(seen) == len(cut)
+        assert len(seen) == corpus.n_blocks
         assert [step[1] for step in seen] == sorted(step[1] for step in seen)
         assert seen[-1] == ("pairs", corpus.n_docs, corpus.n_docs)
 
@@ -523,6 +511,7 @@ class Broken:
     """A pass that fails on one block."""
 
     name: str = "broken"
+    accumulator_bytes: int = 8
 
     def zero(self) -> Sums:
         return {"n": np.zeros(1)}
@@ -565,6 +554,7 @@ class Remember:
 
     use: Callable[[int], None] = lambda number: None
     name: str = "remember"
+    accumulator_bytes: int = 8
 
     def zero(self) -> Sums:
         return {"numbers": []}
@@ -575,8 +565,9 @@ class Remember:
 
 
 def streamed(shelf: Shelf, blocks: range, held: Any = None, **options: Any) -> list[int]:
-    stream = _Stream(Remember(**options), shelf, held or {})  # type: ignore[arg-type]
-    numbers: list[int] = stream(Segment(0, blocks, 0))["numbers"]
+    segment = Segment(0, blocks, 0)
+    with ReadAhead(shelf, held or {}, [segment], 1) as reads:  # type: ignore[arg-type]
+        numbers: list[int] = Stream(Remember(**options), reads)(segment)["numbers"]
     return numbers
 
 
@@ -666,7 +657,22 @@ def test_stream__sums_are_those_of_blocks_read_one_by_one(planted: Corpus) -> No
         expected = work.zero()
         for number in range(2, 9):
             work.add(expected, planted.block(number))
-        assert_identical(_Stream(work, planted, {})(Segment(0, range(2, 9), 0)), expected)
+        segment = Segment(0, range(2, 9), 0)
+        with ReadAhead(planted, {}, [segment], 1) as reads:
+            assert_identical(Stream(work, reads)(segment), expected)
+
+
+@leaves_no_thread
+@pytest.mark.parametrize("n_tasks", [1, 2, 3])
+def test_read_ahead__the_first_block_of_a_task_s_next_segment_too(n_tasks: int) -> None:
+    shelf = Shelf()
+    cut = [Segment(i, range(i, i + 1), 1) for i in range(6)]
+    with ReadAhead(shelf, {}, cut, n_tasks) as reads:  # type: ignore[arg-type]
+        for segment in cut:
+            for _ in reads.blocks(segment):
+                if segment.number + n_tasks < len(cut):
+                    assert shelf.begun[segment.number + n_tasks].wait(timeout=20)
+    assert sorted(shelf.read) == list(range(6))  # each of them once
 
 
 def test_runner__a_block_that_cannot_be_read_is_raised(planted_path: Path, tmp_path: Path) -> None:

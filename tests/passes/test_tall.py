@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.passes import tall as module
-from pipeline.passes.run import Sums, merge_into, merged
+from pipeline.passes.sums import Sums, merge_into
 from pipeline.passes.tall import HOT, add_tall, tall, tall_bytes, zero_tall
 from tests.passes.conftest import normal, sparse_rows, ugly_matrices
 
@@ -123,7 +123,7 @@ def test_hot__stays_double_when_it_is_looked_at(hot: int, between: bool) -> None
     np.testing.assert_array_equal(tall(sums, "a")[:hot, 0], LARGE + 4)
 
 
-@pytest.mark.parametrize("merge", [merge_into, merged])
+@pytest.mark.parametrize("merge", [merge_into])
 def test_hot__stays_double_when_it_is_merged(hot: int, merge: Callable[[Sums, Sums], Sums]) -> None:
     ones = np.ones((1, D))
     total = added(zero_tall("a", D, 1), ones, np.full((1, 1), LARGE))
@@ -153,7 +153,7 @@ def test_hot__many_additions_err_like_double_precision() -> None:
 
 
 @pytest.mark.parametrize("looked_at", [(), (0,), (1,), (0, 1)], ids=str)
-@pytest.mark.parametrize("merge", [merge_into, merged])
+@pytest.mark.parametrize("merge", [merge_into])
 def test_merge__adds_two_accumulators(
     hot: int, merge: Callable[[Sums, Sums], Sums], looked_at: tuple[int, ...]
 ) -> None:

@@ -1,0 +1,94 @@
+"""The task of a segment: its blocks, read ahead, streamed into one accumulator."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, fields, is_dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pipeline.corpus.rows import Array, SparseRows
+from pipeline.corpus.store import Block, Corpus
+from pipeline.passes.segments import Segment
+from pipeline.passes.sums import Sums, spilled
+from pipeline.tasks import give_back_memory
+
+if TYPE_CHECKING:
+    from pipeline.passes.run import Pass
+
+HeldWords = dict[int, SparseRows]
+"""Words of blocks, by their number."""
+Advance = Callable[[Segment, int], None]
+"""Told how many documents of a segment are done."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """The task of a segment: stream its blocks into one accumulator."""
+
+    work: Pass
+    reads: ReadAhead
+    spill: bool = False
+    advance: Advance | None = None
+
+    def __call__(self, segment: Segment) -> Sums:
+        sums = spilled(self.work.zero()) if self.spill else self.work.zero()
+        done = 0
+        for block in self.reads.blocks(segment):
+            self.work.add(sums, block)
+            if self.advance is not None:
+                done += block.X.n_rows
+                self.advance(segment, done)
+        give_back_memory()
+        return sums
+
+
+class ReadAhead:
+    """Blocks of segments, each read while a task works on the one before.
+
+    Where `n_tasks` take turns, the first block of a task's next segment is read ahead too.
+    """
+
+    def __init__(self, corpus: Corpus, held: HeldWords, segments: Sequence[Segment], n_tasks: int) -> None:
+        self._corpus = corpus
+        self._held = held
+        self._first = {segment.number: segment.blocks.start for segment in segments if segment.blocks}
+        self._n_tasks = n_tasks
+        self._readers = ThreadPoolExecutor(n_tasks)
+        self._upcoming: dict[int, Future[Block]] = {}
+
+    def __enter__(self) -> ReadAhead:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._readers.shutdown(cancel_futures=True)
+        self._upcoming.clear()
+
+    def blocks(self, segment: Segment) -> Iterator[Block]:
+        """Every block of the segment, in order."""
+        for number in segment.blocks:
+            upcoming = self._upcoming.pop(number, None)
+            block = self._read(number) if upcoming is None else upcoming.result()
+            in_segment = number + 1 in segment.blocks
+            following = number + 1 if in_segment else self._first.get(segment.number + self._n_tasks)
+            if following is not None:
+                self._upcoming[following] = self._readers.submit(self._read, following)
+            del upcoming  # it holds the block
+            yield block
+
+    def _read(self, number: int) -> Block:
+        return self._corpus.block(number, self._held.get(number))
+
+
+def arrays_of(value: Any) -> list[Array]:
+    """Every array in a dataclass of dataclasses, tuples and arrays, in order."""
+    if isinstance(value, np.ndarray):
+        return [value]
+    parts: Sequence[Any] = ()
+    if isinstance(value, tuple):
+        parts = value
+    elif is_dataclass(value) and not isinstance(value, type):
+        parts = [getattr(value, part.name) for part in fields(value)]
+    return [array for part in parts for array in arrays_of(part)]

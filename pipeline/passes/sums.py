@@ -1,0 +1,50 @@
+"""Accumulators: what passes add up, how two of them become one, and where large ones lie."""
+
+from __future__ import annotations
+
+import tempfile
+from typing import Any
+
+import numpy as np
+
+Sums = dict[str, Any]
+"""An accumulator: every entry is a sum over documents, so two of them merge by adding.
+
+Entries are arrays, or sums again, or objects that know how to add themselves up and how to become arrays and
+be made from them (`to_arrays`, `from_arrays`).
+"""
+_SPILL_BYTES = 16_000_000
+"""Smaller arrays are not worth a file."""
+
+
+def spilled(sums: Sums, empty: bool = True) -> Sums:
+    """The same, large arrays in files without a name that lie in the temporary folder.
+
+    Parameters
+    ----------
+    empty
+        The arrays are all zeros, and a new file is: nothing has to be copied.
+    """
+
+    def mapped(value: Any) -> Any:
+        if isinstance(value, dict):
+            return spilled(value, empty)
+        if not isinstance(value, np.ndarray) or value.nbytes < _SPILL_BYTES:
+            return value
+        with tempfile.TemporaryFile(prefix="threepass-") as file:
+            array = np.memmap(file, value.dtype, "w+", shape=value.shape)
+        if not empty:
+            array[...] = value
+        return array
+
+    return {name: mapped(value) for name, value in sums.items()}
+
+
+def merge_into(one: Sums, other: Sums) -> Sums:
+    """Add `other` to `one`, in place."""
+    for name, value in other.items():
+        if isinstance(value, dict):
+            merge_into(one[name], value)
+        else:
+            one[name] += value
+    return one
