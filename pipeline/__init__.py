@@ -6,6 +6,7 @@ from pipeline.ingest.matrices import ingest_matrices
 from pipeline.ingest.synthetic import SHAPES, Planted, ingest_planted, ingest_shape
 from pipeline.ingest.xmc import ingest_xmc
 from pipeline.model.labeler import MomentLabeler
+from pipeline.verify import check
 
 __all__ = [
     "SHAPES",
@@ -15,6 +16,7 @@ __all__ = [
     "Planted",
     "StoreError",
     "ThreepassError",
+    "check",
     "ingest_matrices",
     "ingest_planted",
     "ingest_shape",

@@ -32,6 +32,7 @@ from pipeline.passes.machine import available_bytes, measure_rates
 from pipeline.passes.plan import SLOWER_THAN_LIMIT, gigabytes
 from pipeline.predict import predict_to_file
 from pipeline.progress import ProgressDisplay
+from pipeline.verify import check as check_store
 
 
 class _Commands(typer.core.TyperGroup):
@@ -325,6 +326,20 @@ def info(
     """Describe a corpus: counts, sparsity, size, histograms, a sample document."""
     description = describe(Corpus.open(path))
     _tell(render(description), description, json_file)
+
+
+@app.command(epilog="Example: threepass check train.zarr")
+def check(
+    path: Annotated[str, typer.Argument(metavar="PATH", help="A corpus or a model.")],
+    quiet: Quiet = False,
+    json_file: Json = None,
+) -> None:
+    """Read all of a corpus or a model, and tell whether everything in it is as it was written."""
+    with ProgressDisplay(quiet) as progress:
+        report = check_store(path, progress=progress)
+    _tell(str(report), report.as_dict(), json_file)
+    if not report.is_whole:
+        raise typer.Exit(1)
 
 
 @app.command()

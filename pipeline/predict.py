@@ -15,7 +15,8 @@ import pyarrow.parquet
 import zarr
 import zarr.storage
 
-from pipeline.corpus import format as fmt
+from pipeline.corpus.arrays import write_names
+from pipeline.corpus.marks import has_mark, write_mark
 from pipeline.corpus.rows import Array
 from pipeline.corpus.store import Corpus
 from pipeline.destination import new_directory, new_file
@@ -54,7 +55,7 @@ def predict_to_file(
         with new_file(dest, overwrite=overwrite) as partial:
             _write_parquet(partial, parts, model.label_names_)
     else:
-        with new_directory(dest, overwrite=overwrite, is_ours=lambda p: fmt.has_mark(p, FORMAT)) as partial:
+        with new_directory(dest, overwrite=overwrite, is_ours=lambda p: has_mark(p, FORMAT)) as partial:
             _write_zarr(partial, parts, corpus.n_docs, k, model.label_names_)
     return dest
 
@@ -89,8 +90,8 @@ def _write_zarr(path: Path, parts: Iterator[Part], n_docs: int, k: int, names: l
             if len(values):
                 array[rows] = values
         row = rows.stop
-    fmt.write_names(root, "labels", names)
-    root.attrs[fmt.ATTRIBUTE] = {"format": FORMAT, "version": VERSION, "n_docs": n_docs, "k": k}
+    write_names(root, "labels", names)
+    write_mark(root, FORMAT, VERSION, {"n_docs": n_docs, "k": k})
 
 
 def _write_parquet(path: Path, parts: Iterator[Part], names: list[str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 
@@ -97,3 +98,14 @@ def parse_svmlight(text: bytes) -> tuple[np.ndarray, np.ndarray]:
 def rank_terms(X: np.ndarray) -> list[int]:
     """Source ids in the order of a corpus's columns: most frequent first, ties by id."""
     return sorted(range(X.shape[1]), key=lambda term: (-np.count_nonzero(X[:, term]), term))
+
+
+def flaw_of_rows(indptr: list[int], indices: list[int], n_columns: int) -> int:
+    """1: row starts, 2: a column out of range, 3: columns of a row not increasing; the first of these."""
+    starts_wrong = indptr[0] != 0 or indptr[-1] != len(indices) or sorted(indptr) != indptr
+    if starts_wrong:
+        return 1
+    if any(not 0 <= column < n_columns for column in indices):
+        return 2
+    rows = [indices[start:stop] for start, stop in itertools.pairwise(indptr)]
+    return 3 if any(row != sorted(set(row)) for row in rows) else 0

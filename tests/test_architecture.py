@@ -23,6 +23,7 @@ ROOMS = [
     "metrics",
     "model",
     "predict",
+    "verify",
     "report",
     "progress",
     "cluster",

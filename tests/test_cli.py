@@ -162,6 +162,41 @@ def test_fit__heads(tmp_path: Path) -> None:
     check_one_line_error(wrong, "auto, posterior, refined, ridge, blend")
 
 
+def test_check(tmp_path: Path) -> None:
+    corpus, model = tmp_path / "c.zarr", tmp_path / "m.zarr"
+    threepass("synth", "bibtex", corpus, "--scale", "0.1")
+    threepass("fit", corpus, model, "-k", "3")
+    run = threepass("check", corpus)
+    assert (run.returncode, run.stderr) == (0, "")
+    assert run.stdout.startswith(f"{corpus}: a whole corpus: 1 block, 488 documents, 1,836 terms, 159 labels")
+    assert run.stdout.count("\n") == 1
+    run = threepass("check", model)
+    assert run.returncode == 0
+    assert f"{model}: a whole model: " in run.stdout
+    numbers = json.loads(threepass("check", corpus, "--json", "-").stdout)
+    assert (numbers["whole"], numbers["documents"], numbers["damage"]) == (True, 488, [])
+
+
+def test_check__damage_is_listed_and_exits_1(tmp_path: Path) -> None:
+    corpus = tmp_path / "c.zarr"
+    threepass("synth", "bibtex", corpus, "--scale", "0.1")
+    for name in ("X/00000/indices/c/0", "term_counts/c/0"):
+        (corpus / name).unlink()
+    run = threepass("check", corpus)
+    assert (run.returncode, run.stderr) == (1, "")
+    first, *damage = run.stdout.splitlines()
+    assert "a damaged corpus" in first
+    assert "2 things are not as written. Ingest the source again with --overwrite." in first
+    assert sorted(line.split(":")[0] for line in damage) == ["  X/00000", "  term_counts"]
+    run = threepass("check", corpus, "--json", tmp_path / "check.json")
+    assert run.returncode == 1
+    assert len(json.loads((tmp_path / "check.json").read_text())["damage"]) == 2
+    (corpus / "zarr.json").write_text("{")
+    check_one_line_error(threepass("check", corpus), "zarr.json is damaged: it is not JSON")
+    check_one_line_error(threepass("check", tmp_path / "nothing"), "There is no corpus or model at")
+    check_one_line_error(threepass("info", corpus), "zarr.json is damaged")
+
+
 def test_demo() -> None:
     run = threepass("demo")
     assert run.returncode == 0
@@ -198,7 +233,7 @@ def test_usage__exit_2() -> None:
 
 def test_help__on_every_command() -> None:
     commands = re.findall(r"^  (\w+)  ", threepass("--help").stdout.split("Commands:")[1], re.MULTILINE)
-    assert {"ingest", "synth", "fit", "predict", "evaluate", "info", "demo"} <= set(commands)
+    assert {"ingest", "synth", "fit", "predict", "evaluate", "info", "check", "demo"} <= set(commands)
     for command in commands:
         assert "Usage: " in threepass(command, "--help").stdout
 

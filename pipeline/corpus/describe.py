@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import zarr
 
-from pipeline.corpus.format import read_array
+from pipeline.corpus.arrays import stored_bytes
+from pipeline.corpus.format import Side, block_path, read_lengths, refusing
 from pipeline.corpus.rows import Array
 from pipeline.corpus.store import Corpus
 
@@ -84,20 +84,19 @@ def _plain(value: object) -> str:
     return str(value)
 
 
-def _lengths(corpus: Corpus, side: str) -> Array:
+def _lengths(corpus: Corpus, side: Side) -> Array:
     """(n_docs,) int64: nonzeros in each row."""
-    lengths = [np.diff(read_array(group, "indptr")) for group in _blocks(corpus, side)]
+    lengths = [read_lengths(corpus.root, corpus.info, side, number) for number in range(corpus.n_blocks)]
     return np.concatenate(lengths)[corpus.doc_ids] if lengths else np.zeros(0, np.int64)
 
 
-def _stored_bytes(corpus: Corpus, side: str) -> int:
-    return sum(array.nbytes_stored() for group in _blocks(corpus, side) for _, array in group.arrays())
-
-
-def _blocks(corpus: Corpus, side: str) -> list[zarr.Group]:
-    groups = corpus.root[side]
-    assert isinstance(groups, zarr.Group)
-    return [group for _, group in sorted(groups.groups())]
+def _stored_bytes(corpus: Corpus, side: Side) -> int:
+    with refusing():
+        return sum(
+            stored_bytes(corpus.root, f"{block_path(side, number)}/{name}")
+            for number in range(corpus.n_blocks)
+            for name in ("indptr", "indices", "data")
+        )
 
 
 def _summary(counts: Array) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import scipy.sparse
 import sparse
 
-from pipeline.corpus.kernels import copy_rows
+from pipeline.corpus.kernels import copy_rows, flaw_of_rows
 
 Array = npt.NDArray[Any]
 
@@ -54,6 +54,16 @@ class SparseRows:
         """Bytes in memory."""
         values = 0 if self.values is None else self.values.nbytes
         return int(self.indptr.nbytes + self.indices.nbytes + values)
+
+    def flaw(self) -> str | None:
+        """What is wrong with `indptr` and `indices`, in words; None when nothing is."""
+        flaws = (
+            None,
+            f"its rows do not start one after the other, from 0 to {self.nnz}",
+            f"its columns are not all from 0 to {self.n_columns - 1}",
+            "the columns of a row are not sorted and unique",
+        )
+        return flaws[flaw_of_rows(self.indptr, self.indices, self.n_columns)]
 
     def take(self, rows: Array) -> SparseRows:
         """The rows with the given numbers, in the given order; none of them negative."""

@@ -16,6 +16,7 @@ import zarr
 
 from pipeline import _dask_compat  # noqa: F401  (registers sizes and tokens of sparse blocks)
 from pipeline.corpus import format as fmt
+from pipeline.corpus.marks import Location
 from pipeline.corpus.rows import Array, SparseRows
 from pipeline.corpus.split import in_test
 from pipeline.errors import InputError
@@ -60,7 +61,7 @@ class Corpus:
         self._bounds = starts if rows is None else np.searchsorted(rows, starts)
 
     @classmethod
-    def open(cls, location: fmt.Location) -> Corpus:
+    def open(cls, location: Location) -> Corpus:
         """Open a corpus by path, fsspec URL or zarr store; validates the store's own description.
 
         Raises
@@ -137,17 +138,17 @@ class Corpus:
     @cached_property
     def term_ids(self) -> Array:
         """(n_terms,) int32: the id that each column of X had in the source."""
-        return fmt.read_array(self._root, "term_ids")
+        return fmt.read_term_ids(self._root, self._info)
 
     @cached_property
     def terms(self) -> list[str]:
         """Name of each column of X; the source id as text where no names were given."""
-        return fmt.read_names(self._root, "terms") or [str(i) for i in self.term_ids.tolist()]
+        return fmt.read_names(self._root, self._info, "X") or [str(i) for i in self.term_ids.tolist()]
 
     @cached_property
     def labels(self) -> list[str]:
         """Name of each column of Y; its number as text where no names were given."""
-        return fmt.read_names(self._root, "labels") or [str(i) for i in range(self.n_labels)]
+        return fmt.read_names(self._root, self._info, "Y") or [str(i) for i in range(self.n_labels)]
 
     @property
     def term_counts(self) -> Array:
@@ -165,12 +166,12 @@ class Corpus:
 
         They cost no read. A view has them of all documents, in view or not; nothing in them tells of labels.
         """
-        return fmt.read_array(self._root, "term_counts"), self._info.n_docs
+        return fmt.read_counts(self._root, self._info, "X"), self._info.n_docs
 
     @cached_property
     def _counts(self) -> tuple[Array, Array]:
         if self._rows is None:
-            return fmt.read_array(self._root, "term_counts"), fmt.read_array(self._root, "label_counts")
+            return fmt.read_counts(self._root, self._info, "X"), fmt.read_counts(self._root, self._info, "Y")
         terms, labels = np.zeros(self.n_terms, np.int64), np.zeros(self.n_labels, np.int64)
         for block in self.blocks():
             terms += np.bincount(block.X.indices, minlength=self.n_terms)

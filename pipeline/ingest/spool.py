@@ -25,6 +25,8 @@ import zarr
 import zarr.storage
 
 from pipeline.corpus import format as fmt
+from pipeline.corpus.arrays import write_array, write_names
+from pipeline.corpus.marks import has_mark
 from pipeline.corpus.rows import Array, SparseRows
 from pipeline.corpus.store import Corpus
 from pipeline.destination import new_directory
@@ -215,15 +217,17 @@ class Source:
     names: Names = Names()
     float32: bool = False
     """Hold values that are not whole numbers in single precision, even where that rounds them."""
-    write_extras: Callable[[zarr.Group], None] | None = None
-    """Adds groups of its own to the store, before the completion mark."""
+    write_extras: Callable[[zarr.Group], dict[str, int]] | None = None
+    """Adds groups of its own to the store, before the completion mark; returns their arrays' checksums."""
 
 
 def build_corpus(dest: str | Path, source: Source, options: IngestOptions) -> Corpus:
     """Run both stages of an ingest and open the finished store."""
     dest = Path(dest)
     with (
-        new_directory(dest, overwrite=options.overwrite, is_ours=fmt.has_mark) as partial,
+        new_directory(
+            dest, overwrite=options.overwrite, is_ours=lambda p: has_mark(p, fmt.FORMAT)
+        ) as partial,
         _spool(partial, options) as spool,
     ):
         writers = list(source.read(spool))
@@ -243,11 +247,12 @@ def build_corpus(dest: str | Path, source: Source, options: IngestOptions) -> Co
         pieces = [piece for writer in writers for piece in writer.pieces]
         root = zarr.create_group(zarr.storage.LocalStore(partial), zarr_format=3)
         info = _write_store(root, spool, pieces, totals, kind)
-        _write_names(root, source.names)
+        checksums = info.crc32c | _write_names(root, source.names, info)
         if source.write_extras is not None:
-            source.write_extras(root)
+            checksums |= source.write_extras(root)
         spool.directory.rmdir()
-        info = replace(info, source=source.description, fingerprint=fmt.fingerprint(root, info))
+        fingerprint = fmt.fingerprint(root, info)
+        info = replace(info, source=source.description, fingerprint=fingerprint, crc32c=checksums)
         fmt.write_info(root, info)
     return Corpus.open(dest)
 
@@ -282,7 +287,7 @@ def _write_store(
     groups = _blocks(pieces, spool.options.block_bytes)
     n_labels = len(totals.label_counts)
 
-    def write(job: tuple[int, list[Piece]]) -> fmt.BlockInfo:
+    def write(job: tuple[int, list[Piece]]) -> tuple[fmt.BlockInfo, dict[str, int]]:
         number, members = job
         X, Y = _load(members, len(rank), n_labels)
         if X.values is None:
@@ -291,39 +296,42 @@ def _write_store(
             kernels.rename_columns_with_values(X.indptr, X.indices, X.values, rank)
         if kind != "ones":
             X = replace(X, values=X.values_as(kind))
-        block = fmt.BlockInfo(
-            n_docs=X.n_rows,
-            x_nnz=X.nnz,
-            y_nnz=Y.nnz,
-            x_crc32c=fmt.write_rows(root, "X", number, X),
-            y_crc32c=fmt.write_rows(root, "Y", number, Y),
-        )
+        x_crc32c, x_checksums = fmt.write_rows(root, "X", number, X)
+        y_crc32c, y_checksums = fmt.write_rows(root, "Y", number, Y)
+        block = fmt.BlockInfo(X.n_rows, X.nnz, Y.nnz, x_crc32c, y_crc32c)
         for piece in members:
             piece.path.unlink()
         spool.advance("write", 1, len(groups))
-        return block
+        return block, x_checksums | y_checksums
 
-    blocks = map_tasks(write, list(enumerate(groups)), name="ingest-write", n_threads=spool.options.n_threads)
+    written = map_tasks(
+        write, list(enumerate(groups)), name="ingest-write", n_threads=spool.options.n_threads
+    )
 
-    fmt.write_array(root, "term_ids", term_ids)
-    fmt.write_array(root, "term_counts", totals.term_counts[term_ids])
-    fmt.write_array(root, "label_counts", totals.label_counts)
+    checksums = write_array(root, "term_ids", term_ids)
+    checksums |= write_array(root, "term_counts", totals.term_counts[term_ids])
+    checksums |= write_array(root, "label_counts", totals.label_counts)
+    for _, of_block in written:
+        checksums |= of_block
     return fmt.CorpusInfo(
         n_docs=totals.n_docs,
         n_terms=len(term_ids),
         n_labels=n_labels,
         values=kind,
-        blocks=tuple(blocks),
+        blocks=tuple(block for block, _ in written),
         fingerprint="",
+        crc32c=checksums,
     )
 
 
-def _write_names(root: zarr.Group, names: Names) -> None:
+def _write_names(root: zarr.Group, names: Names, info: fmt.CorpusInfo) -> dict[str, int]:
+    checksums: dict[str, int] = {}
     if names.terms is not None:
-        term_ids = fmt.read_array(root, "term_ids").tolist()
-        fmt.write_names(root, "terms", [names.terms[i] for i in term_ids])
+        term_ids = fmt.read_term_ids(root, info).tolist()
+        checksums |= write_names(root, "terms", [names.terms[i] for i in term_ids])
     if names.labels is not None:
-        fmt.write_names(root, "labels", names.labels)
+        checksums |= write_names(root, "labels", names.labels)
+    return checksums
 
 
 def _blocks(pieces: list[Piece], block_bytes: int) -> list[list[Piece]]:

@@ -18,6 +18,8 @@ import scipy.special
 import zarr
 
 from pipeline.corpus import format as fmt
+from pipeline.corpus.arrays import holds, read_array, read_attributes, write_array
+from pipeline.corpus.guard import DamageError
 from pipeline.corpus.rows import Array, SparseRows
 from pipeline.corpus.store import Corpus
 from pipeline.errors import InputError, StoreError
@@ -267,30 +269,43 @@ def planted_truth(corpus: Corpus) -> Truth:
     StoreError
         The corpus was not drawn from a planted model.
     """
-    if "truth" not in corpus.root:
-        raise StoreError(
-            "The corpus has no 'truth' group. Only planted corpora know the model they come from."
-        )
-    sides = [_read_mixture(corpus.root, f"truth/{side}").matrix() for side in ("words", "labels")]
-    return Truth(sides[0][corpus.term_ids], sides[1], fmt.read_array(corpus.root, "truth/pi"))
+    with fmt.refusing():
+        if not holds(corpus.root, "truth"):
+            raise StoreError(
+                "The corpus has no 'truth' group. Only planted corpora know the model they come from."
+            )
+        pi = read_array(corpus.root, "truth/pi", (None,), np.float64, crc=corpus.info.crc32c.get("truth/pi"))
+        n_columns = {"words": corpus.n_terms, "labels": corpus.n_labels}
+        O, Q = (_read_mixture(corpus, f"truth/{side}", n, len(pi)).matrix() for side, n in n_columns.items())
+    return Truth(O[corpus.term_ids], Q, pi)
 
 
-def _write_truth(root: zarr.Group, model: Planted) -> None:
+def _write_truth(root: zarr.Group, model: Planted) -> dict[str, int]:
     truth = root.create_group("truth")
-    fmt.write_array(truth, "pi", model.pi)
+    checksums = write_array(truth, "pi", model.pi)
     for side, mixture in (("words", model.word_mixture), ("labels", model.label_mixture)):
         group = truth.create_group(side)
-        fmt.write_array(group, "common", mixture.common)
-        fmt.write_array(group, "ids", mixture.ids.ravel())
-        fmt.write_array(group, "weights", mixture.weights.ravel())
+        checksums |= write_array(group, "common", mixture.common)
+        checksums |= write_array(group, "ids", mixture.ids.ravel())
+        checksums |= write_array(group, "weights", mixture.weights.ravel())
         group.attrs["share"] = mixture.share
+    return checksums
 
 
-def _read_mixture(root: zarr.Group, path: str) -> Mixture:
-    common, ids, weights = (fmt.read_array(root, f"{path}/{name}") for name in ("common", "ids", "weights"))
-    share = float(root[path].attrs["share"])  # type: ignore[arg-type]
-    shape = (len(fmt.read_array(root, "truth/pi")), -1)
-    return Mixture(common, ids.reshape(shape), weights.reshape(shape), share)
+def _read_mixture(corpus: Corpus, path: str, n: int, n_topics: int) -> Mixture:
+    def read(name: str, shape: tuple[int | None, ...], dtype: type) -> Array:
+        place = f"{path}/{name}"
+        return read_array(corpus.root, place, shape, dtype, crc=corpus.info.crc32c.get(place))
+
+    common = read("common", (n,), np.float64)
+    ids = read("ids", (None,), np.int32)
+    weights = read("weights", ids.shape, np.float64)
+    share = read_attributes(corpus.root, path).get("share")
+    if not isinstance(share, float) or not 0 <= share <= 1:
+        raise DamageError(path, f"its share is {share!r}")
+    if len(ids) % max(1, n_topics) or not ((ids >= 0) & (ids < n)).all():
+        raise DamageError(path, f"its ids are not as many for each of {n_topics} topics, and all below {n}")
+    return Mixture(common, ids.reshape(n_topics, -1), weights.reshape(n_topics, -1), share)
 
 
 def _zipf(ranks: Array, flat: float = 2.7) -> Array:

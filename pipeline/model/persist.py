@@ -5,8 +5,14 @@
 `basis`, `weights`     the head's largest and `memory_values`: float16, which holds them exactly, or float32
 `names/labels/...`     label names, as in a corpus; and `names/terms/...`
 attribute `threepass`  format `threepass-model`, version 1, the estimator's parameters, its statistics,
-                       stage times, single numbers, and the CRC-32C of every array; written last
+                       stage times, single numbers, the CRC-32C of every array, and a checksum of all this;
+                       written last
 =====================  ================================================================================
+
+All of it is verified when a model is loaded: the attributes and each array against their checksums; before
+an array is read, that it has the type and shape that follow from the others; that numbers are finite, and
+that the memory's rows and columns are in range. What `pipeline.corpus.guard` says holds as well. (Models from
+before there were any have no checksums of their attributes and names.)
 """
 
 from __future__ import annotations
@@ -18,10 +24,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import zarr
 import zarr.storage
 
-from pipeline.corpus import format as fmt
+from pipeline.corpus.arrays import Shape, open_array, read_array, read_names, write_array, write_names
+from pipeline.corpus.guard import DamageError
+from pipeline.corpus.marks import has_mark, open_marked, write_mark
 from pipeline.corpus.rows import Array, SparseRows
 from pipeline.corpus.store import Corpus
 from pipeline.destination import new_directory, new_file
@@ -30,6 +39,7 @@ from pipeline.model.calibration import Calibration
 from pipeline.model.error_bars import ErrorBars
 from pipeline.model.heads import MEANING, Head, Ridge, Topics
 from pipeline.model.labeler import MomentLabeler
+from pipeline.model.parameters import check_parameters
 from pipeline.passes.checkpoints import RUN_LOG
 from pipeline.passes.pairs import Statistics
 from pipeline.passes.weighting import SCHEMES, Weighting
@@ -70,7 +80,7 @@ def fit_to(
 
 
 def _new_model(path: Path, overwrite: bool) -> AbstractContextManager[Path]:
-    return new_directory(path, overwrite=overwrite, is_ours=lambda p: fmt.has_mark(p, FORMAT))
+    return new_directory(path, overwrite=overwrite, is_ours=lambda p: has_mark(p, FORMAT))
 
 
 def _write_model(model: MomentLabeler, folder: Path) -> None:
@@ -78,19 +88,19 @@ def _write_model(model: MomentLabeler, folder: Path) -> None:
     arrays = {name: np.asarray(getattr(model, f"{name}_"), dtype) for name, dtype in _KEPT.items()}
     arrays |= {"word_errors": model.error_bars_.words, "label_errors": model.error_bars_.labels}
     arrays |= _head_arrays(model.head_)
+    checksums: dict[str, int] = {}
     for name, array in arrays.items():
-        fmt.write_array(root, name, array)
-    fmt.write_names(root, "labels", model.label_names_)
-    fmt.write_names(root, "terms", model.term_names_)
-    root.attrs[fmt.ATTRIBUTE] = {
-        "format": FORMAT,
-        "version": VERSION,
+        checksums |= write_array(root, name, array)
+    checksums |= write_names(root, "labels", model.label_names_)
+    checksums |= write_names(root, "terms", model.term_names_)
+    mark = {
         "parameters": {name: _plain(value) for name, value in model.get_params().items()},
-        "crc32c": {name: fmt.crc32c(array) for name, array in arrays.items()},
+        "crc32c": checksums,
         "statistics": asdict(model.statistics_),
         "head": _head_numbers(model.head_),
         **{name: getattr(model, f"{name}_") for name in _NUMBERS},
     }
+    write_mark(root, FORMAT, VERSION, mark)
 
 
 def load_model(path: str | Path) -> MomentLabeler:
@@ -101,26 +111,50 @@ def load_model(path: str | Path) -> MomentLabeler:
     StoreError
         There is no whole model of a known version.
     """
-    root, mark = fmt.open_marked(path, FORMAT, VERSION, "model", "threepass fit CORPUS MODEL")
+    root, mark = open_model(path)
     try:
-        stored = _Stored(root, mark["crc32c"])
-        model = MomentLabeler(**mark["parameters"])
-        model.statistics_ = Statistics(**mark["statistics"])
-        for name in _NUMBERS:
-            setattr(model, f"{name}_", mark[name])
-        for name, dtype in _KEPT.items():
-            setattr(model, f"{name}_", stored.read(name, dtype))
-        words, labels = (stored.read(name, np.float64) for name in ("word_errors", "label_errors"))
-        model.error_bars_ = ErrorBars(words, labels)
-        model.label_names_ = fmt.read_names(root, "labels") or []
-        model.term_names_ = fmt.read_names(root, "terms") or []
-        model.head_ = _head(stored, mark["head"])
-        fits = _fits(model)
-    except (KeyError, TypeError, ValueError, IndexError, StoreError) as error:
-        raise _damaged(path, repr(error)) from error
-    if not fits:
-        raise _damaged(path, "its arrays do not fit each other")
-    model.n_features_in_ = len(model.word_topics_)
+        return _loaded(root, mark)
+    except DamageError as damage:
+        raise damaged(path, damage) from damage
+    except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
+        raise damaged(path, DamageError("its attributes", repr(error))) from error
+
+
+def open_model(path: str | Path) -> tuple[zarr.Group, dict[str, Any]]:
+    """The group that holds a model, and its mark."""
+    return open_marked(path, FORMAT, VERSION, "model", "threepass fit CORPUS MODEL")
+
+
+def damaged(path: str | Path, damage: DamageError) -> StoreError:
+    return StoreError(f"The model at {path} is damaged at {damage.what}: {damage.how}. Fit it again.")
+
+
+def _loaded(root: zarr.Group, mark: dict[str, Any]) -> MomentLabeler:
+    stored = _Stored(root, mark["crc32c"])
+    model = MomentLabeler(**mark["parameters"])
+    check_parameters(model)
+    model.statistics_ = _statistics(mark["statistics"])
+    model.tensor_residual_ = _real(mark["tensor_residual"], finite=False)
+    model.n_passes_ = _whole(mark["n_passes"])
+    model.fit_stats_ = dict(mark["fit_stats"])
+    # The small arrays first: they tell what the large ones have to be.
+    model.label_counts_ = stored.read("label_counts", (None,), np.int64)
+    model.eigenvalues_ = stored.read("eigenvalues", (None,), np.float64)
+    L, K = len(model.label_counts_), len(model.eigenvalues_)
+    D = open_array(root, "word_topics", (None, K), np.float32).shape[0]
+    if min(D, K, L) < 1 or model.label_counts_.min() < 0:
+        raise DamageError("label_counts", f"{D} words, {L} labels and {K} topics, or counts below 0")
+    if model.eigenvalues_.min() <= 0:
+        raise DamageError("eigenvalues", "they are not all positive")
+    model.tensor_eigenvalues_ = stored.read("tensor_eigenvalues", (K,), np.float64)
+    bars = (stored.read(name, (K,), np.float64, finite=False) for name in ("word_errors", "label_errors"))
+    model.error_bars_ = ErrorBars(*bars)
+    model.label_names_ = read_names(root, "labels", L, stored.checksums)
+    model.term_names_ = read_names(root, "terms", D, stored.checksums)
+    model.head_ = _head(stored, mark["head"], (D, K, L))
+    model.whitening_ = stored.read("whitening", (D, K), np.float32)
+    model.n_features_in_ = D
+    model.guarantee()  # raises where statistics and eigenvalues are not those of any corpus
     return model
 
 
@@ -159,100 +193,106 @@ def _head_numbers(head: Head) -> dict[str, Any]:
     }
 
 
-def _head(stored: _Stored, numbers: dict[str, Any]) -> Head:
-    if numbers["kind"] not in MEANING:
-        raise ValueError(f"the head '{numbers['kind']}' is not known")
+def _head(stored: _Stored, numbers: dict[str, Any], sizes: tuple[int, int, int]) -> Head:
+    D, K, L = sizes
+    kind, scheme = numbers["kind"], numbers["weighting"]
+    if kind not in MEANING or (scheme not in SCHEMES if kind in ("ridge", "blend") else scheme is not None):
+        raise ValueError(f"the head '{kind}' with the weighting '{scheme}' is not known")
     topics = Topics(
-        stored.read("word_topics", np.float32),
-        stored.read("label_topics", np.float32),
-        stored.read("topic_weights", np.float64),
-        float(numbers["smoothing"]),
-        float(numbers["temperature"]),
+        stored.read("word_topics", (D, K), np.float32),
+        stored.read("label_topics", (L, K), np.float32),
+        stored.read("topic_weights", (K,), np.float64),
+        _real(numbers["smoothing"]),
+        _real(numbers["temperature"]),
     )
-    if numbers["weighting"] is None:
-        return Head(numbers["kind"], topics)
-    if numbers["weighting"] not in SCHEMES:
-        raise ValueError(f"the weighting '{numbers['weighting']}' is not known")
-    memory = None
-    if numbers["has_memory"]:
-        memory = SparseRows(
-            stored.read("memory_indptr", np.int64),
-            stored.read("memory_labels", np.int32),
-            stored.read_floats("memory_values"),
-            len(topics.Q),
-        )
+    if not (0 <= topics.smoothing <= 1 and topics.temperature > 0):
+        raise ValueError(f"smoothing {topics.smoothing}, temperature {topics.temperature}")
+    for name, array in (("word_topics", topics.O), ("label_topics", topics.Q), ("topic_weights", topics.pi)):
+        if array.min() < 0:
+            raise DamageError(name, "probabilities are below 0")
+    if scheme is None:
+        return Head(kind, topics)
+    p = open_array(stored.root, "basis", (D, None), np.float16, np.float32).shape[1]
+    phases = stored.read("phases", (None,), np.float32)
+    m = len(phases)
     return Head(
-        numbers["kind"],
+        kind,
         topics,
-        Weighting(stored.read("idf", np.float32), numbers["weighting"]),
+        Weighting(stored.read("idf", (D,), np.float32), scheme),
         Ridge(
-            stored.read_floats("basis"),
-            stored.read("waves", np.float32),
-            stored.read("phases", np.float32),
-            stored.read_floats("weights"),
+            stored.read_floats("basis", (D, p)),
+            stored.read("waves", (p, m), np.float32),
+            phases,
+            stored.read_floats("weights", (L, p + m + 1)),
         ),
-        memory,
-        float(numbers["topics_weight"]),
-        Calibration(
-            stored.read("calibration_scores", np.float32),
-            stored.read("calibration_probabilities", np.float32),
-        ),
+        _memory(stored, D, L) if numbers["has_memory"] else None,
+        _real(numbers["topics_weight"]),
+        _calibration(stored),
     )
 
 
-def _fits(model: MomentLabeler) -> bool:
-    """Whether the arrays have the shapes that they must have among each other."""
-    head = model.head_
-    D, K = head.topics.O.shape
-    L = len(model.label_counts_)
-    fits = (
-        model.whitening_.shape == (D, K)
-        and head.topics.Q.shape == (L, K)
-        and len(model.label_names_) == L
-        and len(model.term_names_) == D
-        and len(head.topics.pi) == len(model.tensor_eigenvalues_) == len(model.eigenvalues_) == K
-    )
-    if head.ridge is not None and head.weighting is not None and head.calibration is not None:
-        p, m = head.ridge.waves.shape
-        knots = head.calibration
-        fits &= (
-            head.ridge.B.shape == (D, p)
-            and head.ridge.phases.shape == (m,)
-            and head.ridge.A.shape == (L, p + m + 1)
-            and head.weighting.idf.shape == (D,)
-            and knots.scores.shape == knots.probabilities.shape
-            and len(knots.scores) > 0
+def _memory(stored: _Stored, D: int, L: int) -> SparseRows:
+    indptr = stored.read("memory_indptr", (D + 1,), np.int64)
+    labels = stored.read("memory_labels", (None,), np.int32)
+    memory = SparseRows(indptr, labels, stored.read_floats("memory_values", labels.shape), L)
+    if (flaw := memory.flaw()) is not None:  # compiled loops do not look where they write
+        raise DamageError("memory_labels", flaw)
+    return memory
+
+
+def _calibration(stored: _Stored) -> Calibration:
+    scores = stored.read("calibration_scores", (None,), np.float32)
+    probabilities = stored.read("calibration_probabilities", scores.shape, np.float32)
+    for name, knots in (("calibration_scores", scores), ("calibration_probabilities", probabilities)):
+        if not len(knots) or (knots[1:] < knots[:-1]).any():
+            raise DamageError(name, "it does not increase")
+    with np.errstate(over="ignore"):
+        span = scores[-1] - scores[0]
+    if not (np.isfinite(span) and probabilities[0] >= 0 and probabilities[-1] <= 1):
+        raise DamageError(
+            "calibration_probabilities", "they are not all between 0 and 1, for scores of some range"
         )
-    if head.memory is not None:
-        C = head.memory
-        fits &= (
-            C.n_rows == D
-            and bool((np.diff(C.indptr) >= 0).all())
-            and C.indptr[0] == 0
-            and C.indptr[-1] == C.nnz == len(C.values_as(np.float32))
-            and bool(((C.indices >= 0) & (C.indices < L)).all())
-        )
-    return fits
+    return Calibration(scores, probabilities)
+
+
+def _statistics(numbers: dict[str, Any]) -> Statistics:
+    statistics = Statistics(**numbers)
+    for name, value in asdict(statistics).items():
+        number = _whole(value) if name in ("n_docs", "n_labelled") else _real(value)
+        if number < 0 or statistics.n_docs < 1:
+            raise ValueError(f"{name} is {number} of {statistics.n_docs} documents")
+    return statistics
 
 
 class _Stored:
     """The arrays of a saved model, each checked as it is read."""
 
     def __init__(self, root: zarr.Group, checksums: dict[str, int]) -> None:
-        self._root = root
-        self._checksums = checksums
+        self.root = root
+        self.checksums = {str(name): _whole(crc) for name, crc in checksums.items()}
 
-    def read(self, name: str, *dtypes: Any) -> Any:
-        """An array, which must be of one of these types."""
-        array = fmt.read_array(self._root, name)
-        if array.dtype not in dtypes or fmt.crc32c(array) != self._checksums[name]:
-            wanted = " or ".join(str(np.dtype(dtype)) for dtype in dtypes)
-            raise ValueError(f"'{name}' is not the array of type {wanted} that was saved")
+    def read(self, name: str, shape: Shape, *dtypes: npt.DTypeLike, finite: bool = True) -> Array:
+        """An array of one of these types."""
+        array = read_array(self.root, name, shape, *dtypes, crc=self.checksums[name])
+        if finite and array.size and not (np.isfinite(array.min()) and np.isfinite(array.max())):
+            raise DamageError(name, "not all of its numbers are finite")
         return array
 
-    def read_floats(self, name: str) -> Any:
+    def read_floats(self, name: str, shape: Shape) -> Array:
         """float32, whether it was saved in half or in single precision."""
-        return self.read(name, np.float16, np.float32).astype(np.float32, copy=False)
+        return self.read(name, shape, np.float16, np.float32).astype(np.float32, copy=False)
+
+
+def _whole(value: Any) -> int:
+    if type(value) is not int or not 0 <= value < 2**48:
+        raise ValueError(f"{str(value)[:50]!r} is not a count")
+    return value
+
+
+def _real(value: Any, finite: bool = True) -> float:
+    if type(value) not in (int, float) or (finite and not abs(value) < 1e300):
+        raise ValueError(f"{str(value)[:50]!r} is not a finite number")
+    return float(value)
 
 
 def _smallest(array: Array) -> Array:
@@ -265,7 +305,3 @@ def _smallest(array: Array) -> Array:
 def _plain(value: Any) -> Any:
     """A parameter as JSON has it: numpy's numbers as Python's."""
     return value.item() if isinstance(value, np.generic) else value
-
-
-def _damaged(path: str | Path, how: str) -> StoreError:
-    return StoreError(f"The model at {path} is damaged: {how}. Fit it again.")

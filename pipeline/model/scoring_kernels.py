@@ -51,7 +51,7 @@ def interpolate(values: Array, xs: Array, ys: Array, out: Array) -> None:
         cells[cell] = knot
     for i in range(len(values)):
         value = values[i]
-        if value <= xs[0]:
+        if not value > xs[0]:  # nor if it is NaN, which has no cell
             out[i] = ys[0]
         elif value >= xs[last]:
             out[i] = ys[last]
@@ -65,7 +65,7 @@ def interpolate(values: Array, xs: Array, ys: Array, out: Array) -> None:
 @numba.njit(nogil=True, cache=True)
 def interpolated(value: float, xs: Array, ys: Array) -> np.float32:
     """What `interpolate` makes of one value, to the last bit."""
-    if value <= xs[0]:
+    if not value > xs[0]:
         return np.float32(ys[0])
     if value >= xs[-1]:
         return np.float32(ys[-1])

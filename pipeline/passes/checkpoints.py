@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from pipeline.corpus.format import crc32c
+from pipeline.corpus.arrays import crc32c
 from pipeline.corpus.rows import Array
 from pipeline.destination import LOCK, empty, take_lock
 from pipeline.errors import StoreError

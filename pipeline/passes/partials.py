@@ -17,7 +17,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from pipeline.corpus.format import crc32c
+from pipeline.corpus.arrays import crc32c
 from pipeline.corpus.rows import Array
 from pipeline.passes.sums import Sums
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import json
 import pickle
 import shutil
@@ -17,6 +18,8 @@ from dask.sizeof import sizeof
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+from zarr.core.buffer import default_buffer_prototype
+from zarr.storage import MemoryStore
 
 from pipeline import Corpus, InputError, StoreError, ingest_matrices
 from pipeline.corpus.rows import SparseRows
@@ -240,6 +243,30 @@ def test_rows__compact_has_only_the_columns_in_use(dtype: type | None, dense: np
     np.testing.assert_array_equal(rows.indices, kept)
 
 
+def test_open__stores_that_are_not_directories(small: Small, tmp_path: Path) -> None:
+    """From memory, and by URL: checked as well, but for what only a local disk can tell."""
+    corpus, X, _ = small
+    memory, default = MemoryStore(), default_buffer_prototype().buffer
+    files = [path for path in (tmp_path / "small.zarr").rglob("*") if path.is_file()]
+    content = {path.relative_to(tmp_path / "small.zarr").as_posix(): path.read_bytes() for path in files}
+
+    async def fill(changes: dict[str, bytes]) -> None:
+        for key, value in (content | changes).items():
+            await memory.set(key, default.from_bytes(value))
+
+    asyncio.run(fill({}))
+    for location in (memory, f"file://{tmp_path}/small.zarr"):
+        again = Corpus.open(location)
+        assert again.term_ids.tolist() == corpus.term_ids.tolist()
+        np.testing.assert_array_equal(again.to_scipy()[0].toarray(), X)
+    asyncio.run(fill({"X/00002/indices/c/0": b"short"}))
+    with pytest.raises(StoreError, match="X/00002"):
+        Corpus.open(memory).block(2)
+    asyncio.run(fill({"X/00002/indices/zarr.json": b"{}"}))
+    with pytest.raises(StoreError, match="X/00002"):
+        Corpus.open(memory).block(2)
+
+
 def test_open__missing(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match=r"There is no corpus at .*nothing"):
         Corpus.open(tmp_path / "nothing")
@@ -257,6 +284,7 @@ def test_open__not_a_store(tmp_path: Path) -> None:
 def _edit(store: Path, **changes: object) -> None:
     path = store / "zarr.json"
     content = json.loads(path.read_text())
+    content["attributes"]["threepass"].pop("checksum")  # or all of this would be noticed by it
     for key, value in changes.items():
         if value is None:
             content["attributes"].pop("threepass")
