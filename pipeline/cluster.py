@@ -23,7 +23,7 @@ from pipeline.errors import InputError, ThreepassError
 
 LOOPBACK = "127.0.0.1"
 DASHBOARD = f"{LOOPBACK}:8787"
-_TTL = "30s"
+TTL = "30s"
 """A worker that gives no sign of life for so long is restarted."""
 
 
@@ -99,7 +99,7 @@ def _started(stack: ExitStack, workers: Workers) -> Any:
     for name in ("distributed.nanny", "distributed.scheduler", "distributed.core", "distributed.worker"):
         logging.getLogger(name).setLevel(logging.ERROR)
     stack.enter_context(
-        dask.config.set({"distributed.scheduler.worker-ttl": _TTL, "distributed.worker.daemon": True})
+        dask.config.set({"distributed.scheduler.worker-ttl": TTL, "distributed.worker.daemon": True})
     )
     try:
         with warnings.catch_warnings():

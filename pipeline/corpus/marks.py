@@ -122,7 +122,7 @@ def _store(location: Location, noun: str, command: str) -> zarr.abc.store.Store:
         raise StoreError(f"There is no {noun} at {path}. {_hint(path, noun, command)}")
     if not path.is_dir():
         raise StoreError(f"{path} is not a {noun}: it is a file. Make one with: {command}")
-    return zarr.storage.LocalStore(path, read_only=True)
+    return zarr.storage.LocalStore(path.absolute(), read_only=True)  # workers may stand elsewhere
 
 
 def _checksum(mark: dict[str, Any]) -> int:

@@ -31,11 +31,11 @@ from pipeline.destination import LOCK, empty, take_lock
 from pipeline.errors import StoreError
 from pipeline.passes.partials import VERSION, DamagedError, read_partial, write_partial
 from pipeline.passes.segments import Segment
-from pipeline.passes.sums import Sums
+from pipeline.passes.sums import Sums, sums_bytes
 
 CODE = 1
 """Raise it when the same corpus and settings come to give other sums: old ones are then left alone."""
-SHARE = 0.03
+SHARE = 0.05
 """Of the time since the fit began, how much may go into files."""
 _BYTES_PER_SECOND = 1e9
 """How fast files are written, until that was seen."""
@@ -157,9 +157,9 @@ class ReadFiles:
             path.unlink(missing_ok=True)
         return None, 0
 
-    def keep(self, sums: Sums, done: int, nbytes: int) -> None:
+    def keep(self, sums: Sums, done: int) -> None:
         """Keep the sums of the first `done` segments, where there is time for it."""
-        if self.folder is None or not self.run.affordable(nbytes):
+        if self.folder is None or not self.run.affordable(sums_bytes(sums)):
             return
         started = time.monotonic()
         path = self.folder / f"total-{done:05d}"

@@ -131,7 +131,7 @@ class Runner:
     ) -> Total:
         def merge(total: Total, part: Sums) -> Total:
             sums = part if total.sums is None else merge_into(total.sums, part)
-            files.keep(sums, total.done + 1, work.accumulator_bytes)
+            files.keep(sums, total.done + 1)
             return Total(sums, total.done + 1)
 
         tasks = self.at_a_time or self.n_threads or n_cpus()
@@ -163,7 +163,7 @@ class Runner:
         for part in run_remotely(self.client, work, corpus, segments[done:], files, progress.advance):
             sums = part if sums is None else merge_into(sums, part)
             done += 1
-            files.keep(sums, done, work.accumulator_bytes)
+            files.keep(sums, done)
         return Total(sums, done)
 
 

@@ -40,6 +40,18 @@ def spilled(sums: Sums, empty: bool = True) -> Sums:
     return {name: mapped(value) for name, value in sums.items()}
 
 
+def sums_bytes(sums: Sums) -> int:
+    """What an accumulator takes."""
+    return sum(
+        sums_bytes(value)
+        if isinstance(value, dict)
+        else value.nbytes
+        if isinstance(value, np.ndarray)
+        else value.__sizeof__()
+        for value in sums.values()
+    )
+
+
 def merge_into(one: Sums, other: Sums) -> Sums:
     """Add `other` to `one`, in place."""
     for name, value in other.items():

@@ -511,7 +511,6 @@ class Broken:
     """A pass that fails on one block."""
 
     name: str = "broken"
-    accumulator_bytes: int = 8
 
     def zero(self) -> Sums:
         return {"n": np.zeros(1)}
@@ -554,7 +553,6 @@ class Remember:
 
     use: Callable[[int], None] = lambda number: None
     name: str = "remember"
-    accumulator_bytes: int = 8
 
     def zero(self) -> Sums:
         return {"numbers": []}
