@@ -27,6 +27,10 @@ TTL = "30s"
 """A worker that gives no sign of life for so long is restarted."""
 
 
+PATIENCE = "20s"
+"""How long a scheduler may take to answer."""
+
+
 @dataclass(frozen=True, slots=True)
 class Workers:
     """Which workers there shall be: none, where neither a number nor a scheduler is given."""
@@ -130,7 +134,7 @@ def _joined(stack: ExitStack, workers: Workers) -> Any:
         else None
     )
     try:
-        client = Client(workers.scheduler, security=security, timeout="20s")
+        client = Client(workers.scheduler, security=security, timeout=PATIENCE)
     except (OSError, TimeoutError, ValueError) as error:
         raise ThreepassError(
             f"No scheduler answers at {workers.scheduler}: {error}. Check the address, and the certificates."

@@ -99,7 +99,8 @@ class _Tasks:
         from distributed import CancelledError, wait
 
         while self._numbers:
-            with suppress(TimeoutError, CancelledError):
+            # as current: there may be other clients, and `wait` would ask the latest
+            with suppress(TimeoutError, CancelledError), self._client.as_current():
                 wait(list(self._numbers), timeout=_POLL_SECONDS, return_when="FIRST_COMPLETED")
             for future in [future for future in self._numbers if future.status != "pending"]:
                 number = self._numbers.pop(future, None)

@@ -46,6 +46,7 @@ def run_remotely(
 ) -> Iterator[Sums]:
     """The sums of each segment, in their order, each as soon as it and those before it are done."""
     of_number = {segment.number: segment for segment in segments}
+    found: set[int] = set()  # what an earlier run has left
 
     def finished(missing: list[Segment], remote: RemoteStream) -> Iterator[None]:
         """Something may be there to be merged: what was there before, then whatever gets done."""
@@ -59,12 +60,13 @@ def run_remotely(
             on_news=lambda number, done: advance(of_number[number], done),
         ):
             files.log_segment(segment, *told)
+            found.discard(segment.number)
             yield
 
     with _on_disk(files) as (files, temporary):
         assert files.folder is not None
         like, waiting = work.zero(), list(segments)
-        found = {segment.number for segment in segments if files.segment_path(segment.number).exists()}
+        found |= {number for number in of_number if files.segment_path(number).exists()}
         with tempfile.TemporaryDirectory(dir=files.folder, prefix=INPUTS) as inputs:
             folder = files.folder.absolute()
             remote = RemoteStream(_by_path(work, Path(inputs).absolute()), corpus, folder, files.stamp)
@@ -81,7 +83,6 @@ def run_remotely(
                             files.segment_path(segment.number).unlink()
                 if not waiting:
                     return
-                found.clear()
         raise StoreError(
             f"The sums of segment {waiting[0].number} of '{work.name}' were damaged {_ROUNDS} times between "
             f"worker and here. They lie in {files.folder}. Check that disk, and that all workers share it."

@@ -30,8 +30,13 @@ HEADS = ["posterior", "blend"]
 
 
 @pytest.fixture(scope="module")
-def corpus(tmp_path_factory: pytest.TempPathFactory) -> Corpus:
-    return ingest_planted(PLANTED, tmp_path_factory.mktemp("runs") / "c.zarr", block_bytes=50_000)
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("runs") / "c.zarr"
+
+
+@pytest.fixture(scope="module")
+def corpus(root: Path) -> Corpus:
+    return ingest_planted(PLANTED, root, block_bytes=50_000)
 
 
 @pytest.fixture(scope="module")
@@ -336,12 +341,11 @@ MomentLabeler(4, head_dim=20, whitening="sketch").fit_to(corpus, path, progress=
 
 @pytest.mark.slow
 def test_fit_to__killed_and_started_again(
-    corpus: Corpus, undisturbed: dict[str, MomentLabeler], tmp_path: Path
+    root: Path, corpus: Corpus, undisturbed: dict[str, MomentLabeler], tmp_path: Path
 ) -> None:
     """`kill -9` at several moments, one after the other; the last run is left alone."""
-    where = str(corpus.root.store_path.store.root)  # type: ignore[attr-defined]
     for stage in ("pairs", "triples", "labels"):
-        command = [sys.executable, "-c", FIT, where, str(tmp_path / "m.zarr")]
+        command = [sys.executable, "-c", FIT, str(root), str(tmp_path / "m.zarr")]
         process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         assert process.stdout is not None
         for line in process.stdout:

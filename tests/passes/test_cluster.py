@@ -1,0 +1,343 @@
+"""Workers that are lost, that hang or that are too few: the fit goes on and its model stays the same."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pipeline import (
+    Corpus,
+    InputError,
+    MomentLabeler,
+    StoreError,
+    ThreepassError,
+    cluster,
+    cluster_tasks,
+    ingest_planted,
+)
+from pipeline.ingest.synthetic import Lengths, Planted
+from pipeline.passes import checkpoints
+from tests.passes.test_checkpoints import assert_same
+
+pytestmark = pytest.mark.slow
+PLANTED = Planted(6000, 300, 12, 4, words=Lengths(20, 16), labels=Lengths(2, 2), distinct=False, seed=3)
+PASSES = ("pairs", "triples", "labels")
+
+
+def labeler(**parameters: Any) -> MomentLabeler:
+    return MomentLabeler(4, **{"head_dim": 20, "whitening": "sketch", **parameters})
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("cluster") / "c.zarr"
+
+
+@pytest.fixture(scope="module")
+def corpus(root: Path) -> Corpus:
+    return ingest_planted(PLANTED, root, block_bytes=100_000)
+
+
+@pytest.fixture(scope="module")
+def undisturbed(corpus: Corpus) -> MomentLabeler:
+    return labeler().fit(corpus)
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[Any]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cluster, "TTL", "6s")
+        with cluster.connected(cluster.Workers(2, memory="1GB", dashboard="127.0.0.1:0")) as client:
+            yield client
+
+
+@pytest.fixture(scope="module")
+def lonely() -> Iterator[Any]:
+    """A cluster with a single worker."""
+    with cluster.connected(cluster.Workers(1, dashboard="127.0.0.1:0")) as client:
+        yield client
+
+
+def pids(client: Any) -> list[int]:
+    return [nanny.pid for nanny in client.cluster.workers.values()]
+
+
+def when(disturb: Callable[[], None], moments: dict[str, float]) -> Callable[[str, float, float], None]:
+    """Does something once in each of some passes, when such a share of it is done."""
+    left = dict(moments)
+
+    def progress(stage: str, done: float, total: float) -> None:
+        if stage in left and done >= left[stage] * total:
+            del left[stage]
+            threading.Thread(target=disturb).start()
+
+    progress.left = left  # type: ignore[attr-defined]
+    return progress
+
+
+def test_workers__the_same_model(corpus: Corpus, undisturbed: MomentLabeler, client: Any) -> None:
+    steps: list[tuple[str, float, float]] = []
+    model = labeler().fit(corpus, client=client, progress=lambda *step: steps.append(step))
+    assert_same(model, undisturbed)
+    assert model.fit_stats_["run"]["segments_reused"] == 0
+    for name in PASSES:
+        of_pass = [step for step in steps if step[0] == name]
+        assert of_pass[0] == (name, 0, corpus.n_docs)
+        assert of_pass[-1] == (name, corpus.n_docs, corpus.n_docs)
+        assert len({step[1] for step in of_pass}) > 3  # block by block, not all at the end
+
+
+def test_workers__tasks_are_named_by_their_pass(corpus: Corpus, client: Any) -> None:
+    """This is what the dashboard shows."""
+    names: set[str] = set()
+
+    def progress(*_: Any) -> None:
+        names.update(client.cluster.scheduler.task_prefixes)
+
+    labeler().fit(corpus, client=client, progress=progress)
+    assert set(PASSES) <= names
+
+
+@pytest.mark.parametrize("moment", [0.0, 0.6])
+def test_workers__killed_in_each_pass(
+    corpus: Corpus, undisturbed: MomentLabeler, client: Any, moment: float
+) -> None:
+    progress = when(lambda: os.kill(pids(client)[0], signal.SIGKILL), dict.fromkeys(PASSES, moment))
+    model = labeler().fit(corpus, client=client, progress=progress)
+    assert not progress.left  # type: ignore[attr-defined]
+    assert_same(model, undisturbed)
+
+
+def test_workers__the_only_one_killed_in_each_pass(
+    corpus: Corpus, undisturbed: MomentLabeler, lonely: Any
+) -> None:
+    progress = when(lambda: os.kill(pids(lonely)[0], signal.SIGKILL), dict.fromkeys(PASSES, 0.4))
+    model = labeler().fit(corpus, client=lonely, progress=progress)
+    assert not progress.left  # type: ignore[attr-defined]
+    assert_same(model, undisturbed)
+
+
+def test_workers__one_that_is_stopped(corpus: Corpus, undisturbed: MomentLabeler, client: Any) -> None:
+    progress = when(lambda: os.kill(pids(client)[1], signal.SIGSTOP), {"triples": 0.3})
+    assert_same(labeler().fit(corpus, client=client, progress=progress), undisturbed)
+    client.wait_for_workers(2, timeout=60)
+
+
+def take_memory() -> None:
+    taken = []
+    for _ in range(30):
+        taken.append(np.ones(10_000_000))
+        time.sleep(0.02)
+
+
+def test_workers__over_their_memory(corpus: Corpus, undisturbed: MomentLabeler, client: Any) -> None:
+    before = set(pids(client))
+    greedy = client.submit(take_memory, pure=False, retries=0)
+    assert_same(labeler().fit(corpus, client=client), undisturbed)
+    deadline = time.monotonic() + 60
+    while set(pids(client)) == before and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert set(pids(client)) != before  # it was ended, and another one came
+    client.cancel([greedy], force=True)
+    client.wait_for_workers(2, timeout=60)
+
+
+class HangOnce:
+    """A task that has begun and never ends, as when a disk does not answer; but only the first time."""
+
+    def __init__(self, mark: Path) -> None:
+        self.mark = mark
+
+    def __call__(self, item: int, topic: str) -> int:
+        tell, _ = cluster_tasks.news_to(topic)
+        tell(item, 0)
+        if item == 1 and not self.mark.exists():
+            self.mark.touch()
+            time.sleep(1000)
+        return item * item
+
+
+def run_tasks(client: Any, function: Any, items: list[int]) -> dict[int, Any]:
+    options: dict[str, Any] = {"number_of": int, "on_news": lambda *_: None}
+    return dict(cluster_tasks.cluster_results(client, function, items, name="some", **options))
+
+
+def test_tasks__one_that_hangs_gets_its_worker_restarted(
+    client: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cluster_tasks, "STUCK_SECONDS", 2.0)
+    before = set(pids(client))
+    assert run_tasks(client, HangOnce(tmp_path / "hung"), [0, 1, 2]) == {0: 0, 1: 1, 2: 4}
+    assert set(pids(client)) != before
+
+
+class EndWorker:
+    """A task that ends its worker each time, or only so many times."""
+
+    def __init__(self, folder: str, times: int) -> None:
+        self.folder, self.times = folder, times
+
+    def __call__(self, item: int, topic: str) -> int:
+        del topic
+        marks = list(Path(self.folder).iterdir())
+        if item == 1 and len(marks) < self.times:
+            (Path(self.folder) / str(len(marks))).touch()
+            os._exit(1)
+        return item
+
+
+def test_tasks__more_losses_than_dask_allows(lonely: Any, tmp_path: Path) -> None:
+    assert run_tasks(lonely, EndWorker(str(tmp_path), 5), [0, 1]) == {0: 0, 1: 1}
+    assert len(list(tmp_path.iterdir())) == 5  # Dask gives up after the fourth
+
+
+def test_tasks__one_that_always_ends_its_worker_is_told(
+    lonely: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cluster_tasks, "MOST_LOSSES", 0)
+    with pytest.raises(ThreepassError, match="Segment 1 of 'some' has lost its worker again and again"):
+        run_tasks(lonely, EndWorker(str(tmp_path), 1000), [0, 1])
+
+
+def divide(item: int, topic: str) -> float:
+    del topic
+    return 1 / item
+
+
+def test_tasks__an_error_is_raised(lonely: Any) -> None:
+    with pytest.raises(ZeroDivisionError):
+        run_tasks(lonely, divide, [2, 1, 0, 4])
+
+
+def test_tasks__a_cluster_without_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    from distributed import Client, LocalCluster
+
+    monkeypatch.setattr(cluster_tasks, "NO_WORKER_SECONDS", 1.5)
+    with (
+        LocalCluster(n_workers=0, processes=False, dashboard_address=None) as empty,
+        Client(empty) as client,
+        pytest.raises(ThreepassError, match=r"without workers for 2 s\. Start some"),
+    ):
+        run_tasks(client, divide, [1])
+
+
+# -- resume -----------------------------------------------------------------------------------------------
+
+
+def test_resume__from_what_workers_left(
+    corpus: Corpus, undisturbed: MomentLabeler, client: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No total is kept, only what workers have put there; and some of that is damaged."""
+    monkeypatch.setattr(checkpoints, "SHARE", 0.0)
+    whole = labeler().fit(corpus, client=client, run_dir=tmp_path / "run")
+    assert_same(whole, undisturbed)
+    left = sorted((tmp_path / "run").rglob("segment-*"))
+    assert len(left) == whole.fit_stats_["run"]["segments_computed"]
+    left[1].write_bytes(left[1].read_bytes()[:-10])
+    left[2].unlink()
+    again = labeler().fit(corpus, client=client, run_dir=tmp_path / "run")
+    assert_same(again, undisturbed)
+    assert again.fit_stats_["run"]["segments_computed"] == 2
+    assert again.fit_stats_["run"]["segments_reused"] == len(left) - 2
+
+
+def test_resume__with_threads_what_workers_began(
+    corpus: Corpus, undisturbed: MomentLabeler, client: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checkpoints, "SHARE", 1e9)
+    labeler().fit(corpus, client=client, run_dir=tmp_path / "run")
+    again = labeler().fit(corpus, run_dir=tmp_path / "run")
+    assert again.fit_stats_["run"]["segments_computed"] == 0
+    assert_same(again, undisturbed)
+
+
+def test_run_log__tells_where_segments_were_worked_on(corpus: Corpus, client: Any, tmp_path: Path) -> None:
+    labeler().fit_to(corpus, tmp_path / "m.zarr", client=client, run_log=tmp_path / "run.jsonl")
+    lines = [json.loads(line) for line in (tmp_path / "run.jsonl").read_text().splitlines()]
+    assert {line["pass"] for line in lines} == set(PASSES)
+    assert {line["where"] for line in lines} <= set(client.nthreads())
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["m.zarr", "run.jsonl"]
+
+
+# -- where things are -------------------------------------------------------------------------------------
+
+
+def test_corpus__by_url(root: Path, undisturbed: MomentLabeler, client: Any) -> None:
+    assert_same(labeler().fit(Corpus.open(f"file://{root}"), client=client), undisturbed)
+
+
+def test_corpus__in_memory_with_workers_that_are_threads(root: Path, undisturbed: MomentLabeler) -> None:
+    import fsspec
+    from distributed import Client, LocalCluster
+
+    memory = fsspec.filesystem("memory")
+    memory.put(str(root), "/corpora/c.zarr", recursive=True)
+    with LocalCluster(1, processes=False, dashboard_address=None) as inside, Client(inside) as client:
+        assert_same(labeler().fit(Corpus.open("memory://corpora/c.zarr"), client=client), undisturbed)
+
+
+def test_corpus__damaged_is_told_by_a_worker(root: Path, client: Any, tmp_path: Path) -> None:
+    shutil.copytree(root, tmp_path / "broken.zarr")
+    (chunk,) = (tmp_path / "broken.zarr" / "X" / "00004" / "indices").rglob("0")
+    chunk.write_bytes(chunk.read_bytes()[:-20])
+    with pytest.raises(StoreError, match="X/00004"):
+        labeler(whitening="exact").fit(Corpus.open(tmp_path / "broken.zarr"), client=client)
+
+
+def test_cluster__listens_on_loopback_and_knows_who_asks(client: Any) -> None:
+    from distributed import Client
+
+    addresses = [client.scheduler.address, *client.nthreads()]
+    assert all(address.startswith("tls://127.0.0.1:") for address in addresses)
+    assert client.dashboard_link.startswith("http://127.0.0.1:")
+    with pytest.raises((OSError, TimeoutError, TypeError)):
+        Client(client.scheduler.address, timeout="3s")  # without the certificates of the occasion
+
+
+@pytest.mark.parametrize(
+    ("workers", "message"),
+    [
+        (cluster.Workers(2, scheduler="tcp://127.0.0.1:1"), "Give one of them"),
+        (cluster.Workers(1, tls=(Path("ca"), None, None)), "Found no --scheduler"),
+        (cluster.Workers(1, memory="plenty"), "not a size. Found 'plenty'"),
+        (cluster.Workers(scheduler="tcp://127.0.0.1:1"), "No scheduler answers at tcp://127.0.0.1:1"),
+    ],
+    ids=["both", "tls", "memory", "nobody"],
+)
+def test_cluster__what_cannot_be(
+    workers: cluster.Workers, message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cluster, "PATIENCE", "1s")
+    with pytest.raises(ThreepassError, match=message), cluster.connected(workers):
+        pass
+
+
+def test_cluster__a_report_needs_workers(tmp_path: Path) -> None:
+    with (
+        pytest.raises(InputError, match="neither --workers nor"),
+        cluster.connected(cluster.Workers(), tmp_path / "report.html"),
+    ):
+        pass
+
+
+def test_cluster__joins_one_that_runs_by_its_certificates(
+    corpus: Corpus, undisturbed: MomentLabeler, client: Any, tmp_path: Path
+) -> None:
+    security = client.security
+    for name in ("tls_ca_file", "tls_client_cert", "tls_client_key"):
+        (tmp_path / name).write_text(getattr(security, name))
+    tls = (tmp_path / "tls_ca_file", tmp_path / "tls_client_cert", tmp_path / "tls_client_key")
+    where = cluster.Workers(scheduler=client.scheduler.address, tls=tls)
+    with cluster.connected(where, tmp_path / "report.html") as joined:
+        assert_same(labeler().fit(corpus, client=joined), undisturbed)
+    assert "<html" in (tmp_path / "report.html").read_text().lower()
