@@ -6,7 +6,6 @@ what, where and what to do), 2 the command line is wrong.
 
 from __future__ import annotations
 
-import json
 import sys
 import tempfile
 import time
@@ -18,18 +17,17 @@ import typer
 import typer.core
 from dask.utils import parse_bytes
 
-from pipeline.cluster import DASHBOARD, Workers, connected
+from pipeline.cli_fit import fit
+from pipeline.cli_options import Json, Overwrite, Quiet, Threads, tell
 from pipeline.corpus.describe import describe, render
 from pipeline.corpus.store import Corpus
-from pipeline.errors import InputError, StoreError, ThreepassError
+from pipeline.errors import InputError, ThreepassError
 from pipeline.ingest.matrices import ingest_matrices
 from pipeline.ingest.sources import read_names
 from pipeline.ingest.spool import BLOCK_BYTES, IngestKeywords
 from pipeline.ingest.synthetic import SHAPES, ingest_shape
 from pipeline.ingest.xmc import ingest_xmc
 from pipeline.model.labeler import MomentLabeler
-from pipeline.passes.machine import available_bytes, measure_rates
-from pipeline.passes.plan import SLOWER_THAN_LIMIT, gigabytes
 from pipeline.predict import predict_to_file
 from pipeline.progress import ProgressDisplay
 from pipeline.verify import check as check_store
@@ -52,17 +50,6 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
-Json = Annotated[
-    Path | None,
-    typer.Option(
-        "--json", metavar="FILE", help="Also write the numbers as JSON; - for stdout, in place of the text."
-    ),
-]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")]
-Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace DEST once the new corpus is whole.")]
-Threads = Annotated[
-    int | None, typer.Option("--threads", min=1, help="Tasks at a time; all processors if absent.")
-]
 BlockSize = Annotated[
     str, typer.Option("--block-size", metavar="SIZE", help="Size of a block once read, as in 32MB.")
 ]
@@ -151,132 +138,7 @@ def synth(
     _tell_new(corpus, dest, started, json_file)
 
 
-@app.command(epilog="Example: threepass fit train.zarr model.zarr -k 100")
-def fit(
-    corpus: Annotated[str, typer.Argument(metavar="CORPUS", help="A corpus to learn from.")],
-    model: Annotated[
-        Path, typer.Argument(metavar="MODEL", help="Where the model shall be, as in model.zarr.")
-    ],
-    n_components: Annotated[int, typer.Option("-k", "--topics", min=1, help="Number of topics.")] = 100,
-    head: Annotated[
-        str, typer.Option(help="auto, posterior (the paper's), refined, ridge or blend.")
-    ] = "auto",
-    head_dim: Annotated[
-        int | None, typer.Option(min=1, help="Features of the ridge regression; chosen if absent.")
-    ] = None,
-    weighting: Annotated[
-        str, typer.Option(help="Word weights of the ridge regression: log, counts or binary, times idf.")
-    ] = "log",
-    refine_passes: Annotated[
-        int, typer.Option(min=0, help="Further reads that refine the topics with labels.")
-    ] = 0,
-    tail_weight: Annotated[
-        float, typer.Option(min=0, max=1, help="0 ranks by probability, 1 favours rare labels.")
-    ] = 0.0,
-    memory_limit: Annotated[
-        str | None, typer.Option(metavar="SIZE", help="What the process may take, as in 4GB.")
-    ] = None,
-    tensor: Annotated[str, typer.Option(help="orthogonal or power.")] = "orthogonal",
-    whitening: Annotated[str, typer.Option(help="auto, exact or sketch.")] = "auto",
-    self_pairs: Annotated[str, typer.Option(help="keep (as the paper) or drop.")] = "keep",
-    words: Annotated[str, typer.Option(help="binary (as the paper) or counts.")] = "binary",
-    seed: Annotated[int, typer.Option(help="Seed of sketch and decomposition.")] = 0,
-    plan: Annotated[
-        bool, typer.Option("--plan", help="Only tell what it would take, memory and time, and read nothing.")
-    ] = False,
-    threads: Threads = None,
-    workers: Annotated[
-        int, typer.Option(min=0, help="Worker processes to start on this machine; 0: threads alone.")
-    ] = 0,
-    threads_per_worker: Annotated[int, typer.Option(min=1, help="Threads of each worker.")] = 1,
-    worker_memory: Annotated[
-        str, typer.Option(metavar="SIZE", help="What each worker may take, as in 4GB.")
-    ] = "auto",
-    scheduler: Annotated[
-        str | None, typer.Option(metavar="URL", help="A Dask cluster to join, as in tls://host:8786.")
-    ] = None,
-    tls_ca_file: Annotated[Path | None, typer.Option(help="With --scheduler: the authority.")] = None,
-    tls_cert: Annotated[Path | None, typer.Option(help="With --scheduler: our certificate.")] = None,
-    tls_key: Annotated[Path | None, typer.Option(help="With --scheduler: our key.")] = None,
-    dashboard_address: Annotated[
-        str, typer.Option(metavar="HOST:PORT", help="Where the workers' dashboard shall listen.")
-    ] = DASHBOARD,
-    performance_report: Annotated[
-        Path | None, typer.Option(metavar="FILE.html", help="Keep Dask's own account of the workers.")
-    ] = None,
-    run_dir: Annotated[
-        Path | None,
-        typer.Option(help="Where sums are kept for a killed fit to go on; MODEL.run if absent."),
-    ] = None,
-    run_log: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Keep the run's log, a line for each segment.")
-    ] = None,
-    overwrite: Overwrite = False,
-    quiet: Quiet = False,
-    json_file: Json = None,
-) -> None:
-    """Learn a model from a corpus, in three reads. Killed, the same command goes on where it was."""
-    started = time.monotonic()
-    # plain strings: `fit` refuses what it does not know, and names the choices
-    choices: dict[str, Any] = {
-        "head": head,
-        "head_dim": head_dim,
-        "weighting": weighting,
-        "refine_passes": refine_passes,
-        "tail_weight": tail_weight,
-        "memory_limit": memory_limit,
-        "tensor": tensor,
-        "whitening": whitening,
-        "self_pairs": self_pairs,
-        "words": words,
-    }
-    labeler = MomentLabeler(n_components, **choices, n_jobs=threads, random_state=seed)
-    source = Corpus.open(corpus)
-    if plan:
-        _tell_plan(labeler, source, json_file)
-        return
-    if model.exists() and not overwrite:
-        raise StoreError(f"{model} exists already. Choose another name, or pass --overwrite.")
-    where = Workers(
-        workers,
-        threads_per_worker,
-        worker_memory,
-        scheduler,
-        (tls_ca_file, tls_cert, tls_key),
-        dashboard_address,
-    )
-    try:
-        with connected(where, performance_report) as client, ProgressDisplay(quiet, source) as progress:
-            if client is not None and not quiet:
-                print(f"dashboard: {client.dashboard_link}", file=sys.stderr)
-            files: dict[str, Any] = {"run_dir": run_dir, "run_log": run_log}
-            labeler.fit_to(source, model, overwrite=overwrite, client=client, progress=progress, **files)
-    except KeyboardInterrupt:
-        kept = run_dir or f"{model}.run"
-        raise ThreepassError(
-            f"Interrupted. The same command goes on where it was; what it needs for that is in {kept}."
-        ) from None
-    seconds = time.monotonic() - started
-    promise = labeler.guarantee()
-    size = sum(file.stat().st_size for file in model.rglob("*") if file.is_file())
-    run = labeler.fit_stats_["run"]
-    reused, segments = run["segments_reused"], run["segments_reused"] + run["segments_computed"]
-    text = (
-        f"{model}: {len(labeler.topic_weights_)} topics from {source.n_docs:,} documents in {seconds:.1f} s, "
-        f"{size / 1e6:,.1f} MB on disk\n"
-        + (f"went on from an earlier run: {reused} of {segments} segments were there\n" if reused else "")
-        + _head_text(labeler)
-    )
-    numbers = {
-        "path": str(model),
-        "seconds": seconds,
-        "bytes_on_disk": size,
-        "scores_mean": labeler.scores_mean_,
-        "topics": len(labeler.topic_weights_),
-        "fit": labeler.fit_stats_,
-        "guarantee": promise.as_dict(),
-    }
-    _tell(f"{text}\n{promise.sentence}", numbers, json_file)
+app.command(epilog="Example: threepass fit train.zarr model.zarr -k 100")(fit)
 
 
 @app.command(epilog="Example: threepass predict model.zarr test.zarr best.parquet --top 5")
@@ -315,7 +177,7 @@ def evaluate(
             for row in scores["reliability"]
         ),
     ]
-    _tell("\n".join([counts, *lines, *table]), scores, json_file)
+    tell("\n".join([counts, *lines, *table]), scores, json_file)
 
 
 @app.command(epilog="Example: threepass info train.zarr")
@@ -325,7 +187,7 @@ def info(
 ) -> None:
     """Describe a corpus: counts, sparsity, size, histograms, a sample document."""
     description = describe(Corpus.open(path))
-    _tell(render(description), description, json_file)
+    tell(render(description), description, json_file)
 
 
 @app.command(epilog="Example: threepass check train.zarr")
@@ -337,7 +199,7 @@ def check(
     """Read all of a corpus or a model, and tell whether everything in it is as it was written."""
     with ProgressDisplay(quiet) as progress:
         report = check_store(path, progress=progress)
-    _tell(str(report), report.as_dict(), json_file)
+    tell(str(report), report.as_dict(), json_file)
     if not report.is_whole:
         raise typer.Exit(1)
 
@@ -358,41 +220,6 @@ def _rounded(value: float) -> str:
     return f"{value:,.4f}" if value >= 0.01 else f"{value:.4g}"
 
 
-def _head_text(labeler: MomentLabeler) -> str:
-    """What was chosen for the head, in a line."""
-    stats = labeler.fit_stats_
-    features = f", {stats['head_dim']:,} features ({stats['head_dim_reason']})" if "head_dim" in stats else ""
-    found = stats.get("held_out", stats.get("held_out_topics"))
-    held_out = ""
-    if found:
-        scores = ", ".join(f"{name} {value:.3f}" for name, value in found.items())
-        held_out = f"; on {stats['held_out_docs']:,} held-out training documents {scores}"
-    return f"head {stats['head']}{features}{held_out}"
-
-
-def _tell_plan(labeler: MomentLabeler, corpus: Corpus, json_file: Path | None) -> None:
-    """What a fit would take, at the speed that this machine has now."""
-    plan = labeler.plan(corpus)
-    rates = measure_rates(corpus.stored_term_counts[0], 128, labeler.n_jobs)
-    seconds = [SLOWER_THAN_LIMIT * rates.seconds(stage.cost) for stage in plan.stages]
-    lines = [f"{'stage':>14} {'memory':>9} {'sums':>16} {'time':>9}"]
-    for stage, least in zip(plan.stages, seconds, strict=True):
-        sums = f"{stage.n_accumulators} x {gigabytes(stage.accumulator)}" if stage.n_accumulators else ""
-        lines.append(f"{stage.name:>14} {gigabytes(stage.total):>9} {sums:>16} {least:>7.1f} s")
-    head = "" if plan.sizes is None else f", {plan.sizes.total:,} features ({plan.sizes.reason})"
-    mapped = ", sums in mapped files" if plan.spill else ""
-    available = available_bytes()
-    free = "" if available is None else f" of {gigabytes(available)} that are free"
-    lines.append(
-        f"peak {gigabytes(plan.peak)}{free}, about {sum(seconds):.0f} s; {plan.at_a_time} tasks at a time, "
-        f"sketch of {labeler.n_components + plan.oversampling} columns{head}{mapped}"
-    )
-    numbers = plan.as_dict()
-    for row, least in zip(numbers["stages"], seconds, strict=True):
-        row["seconds"] = least
-    _tell("\n".join(lines), {**numbers, "seconds": sum(seconds)}, json_file)
-
-
 def _bytes(size: str) -> int:
     try:
         return int(parse_bytes(size))
@@ -407,22 +234,7 @@ def _tell_new(corpus: Corpus, dest: Path, started: float, json_file: Path | None
         f"{dest}: {corpus.n_docs:,} documents x {corpus.n_terms:,} terms, {corpus.n_labels:,} labels, "
         f"{description['bytes_on_disk'] / 1e6:,.1f} MB on disk, in {seconds:.1f} s"
     )
-    _tell(text, description, json_file)
-
-
-def _tell(text: str, numbers: dict[str, Any], json_file: Path | None) -> None:
-    """Print the text, and the numbers where they are wanted."""
-    if json_file == Path("-"):
-        print(json.dumps(numbers, indent=2))
-        return
-    print(text)
-    if json_file is not None:
-        try:
-            json_file.write_text(json.dumps(numbers, indent=2) + "\n")
-        except OSError as error:
-            raise InputError(
-                f"{json_file} could not be written: {error.strerror}. Check the path."
-            ) from error
+    tell(text, description, json_file)
 
 
 def main() -> None:

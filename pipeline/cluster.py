@@ -100,8 +100,9 @@ def _started(stack: ExitStack, workers: Workers) -> Any:
 
     folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="threepass-workers-"))
     # the loss of a worker is told of once, by us, and not by everybody who notices
-    for name in ("distributed.nanny", "distributed.scheduler", "distributed.core", "distributed.worker"):
-        logging.getLogger(name).setLevel(logging.ERROR)
+    for name in ("nanny", "scheduler", "core", "worker"):
+        logging.getLogger(f"distributed.{name}").setLevel(logging.ERROR)
+    logging.getLogger("tornado.application").setLevel(logging.CRITICAL)  # a browser that goes away
     stack.enter_context(
         dask.config.set({"distributed.scheduler.worker-ttl": TTL, "distributed.worker.daemon": True})
     )

@@ -155,7 +155,7 @@ def _disk_error(dest: Path, error: OSError) -> StoreError:
         why = os.strerror(errno.ENOSPC) if short_write else error.strerror
         return StoreError(
             f"{dest} could not be written: {why}. {free / 1e9:.2f} GB are free beside it. "
-            "Free some space, or choose another disk. Nothing was left behind."
+            "Free some space, or choose another disk. What stood there before is as it was."
         )
     if error.errno == errno.ENOENT and not dest.parent.is_dir():
         return StoreError(f"{dest} could not be written: there is no directory {dest.parent}. Make it first.")

@@ -27,6 +27,8 @@ ROOMS = [
     "report",
     "progress",
     "cluster",
+    "cli_options",
+    "cli_fit",
     "cli",
 ]
 MODULES = sorted(path for path in ROOT.rglob("*.py") if path != ROOT / "__init__.py")

@@ -313,3 +313,54 @@ def test_full_disk__on_a_real_small_disk(tmp_path: Path) -> None:
         assert not list(disk.iterdir())
     finally:
         subprocess.run(["umount", str(disk)], check=True)
+
+
+def test_fit__interrupted_and_run_again(tmp_path: Path) -> None:
+    assert threepass("synth", "bibtex", tmp_path / "c.zarr", "--block-size", "100kB", "-q").returncode == 0
+    fit = ["fit", str(tmp_path / "c.zarr"), str(tmp_path / "m.zarr"), "-k", "5", "--head-dim", "10"]
+    with subprocess.Popen(
+        [*THREEPASS, *fit],
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    ) as process:
+        log = tmp_path / "m.zarr.run" / "run.jsonl"
+        deadline = time.monotonic() + 60
+        while not log.exists() and time.monotonic() < deadline:
+            time.sleep(0.002)
+        process.send_signal(signal.SIGINT)
+        assert process.stderr is not None
+        stderr = process.stderr.read()
+    assert process.returncode == 1
+    assert stderr.splitlines()[-1].startswith("threepass: Interrupted. The same command goes on where it was")
+    assert not (tmp_path / "m.zarr").exists()
+    run = threepass(*fit, "--run-log", tmp_path / "run.jsonl")
+    assert run.returncode == 0
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["c.zarr", "m.zarr", "run.jsonl"]
+
+
+@pytest.mark.slow
+def test_fit__on_workers(tmp_path: Path) -> None:
+    threepass("synth", "bibtex", tmp_path / "c.zarr", "--block-size", "100kB", "-q")
+    options = ["-k", "5", "--head-dim", "10", "--dashboard-address", "127.0.0.1:0"]
+    fit = [*THREEPASS, "fit", str(tmp_path / "c.zarr"), str(tmp_path / "m.zarr"), *options]
+    run = subprocess.run(
+        [*fit, "--workers", "2", "--worker-memory", "1GB", "--performance-report", str(tmp_path / "p.html")],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert run.returncode == 0, run.stderr
+    assert re.match(r"dashboard: http://127\.0\.0\.1:\d+/status\n", run.stderr)
+    assert "5 topics from 4,880 documents" in run.stdout
+    assert "pairs" in (tmp_path / "p.html").read_text()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["c.zarr", "m.zarr", "p.html"]
+
+
+def test_fit__workers_that_cannot_be(tmp_path: Path) -> None:
+    threepass("synth", "bibtex", tmp_path / "c.zarr", "-q")
+    fit = ["fit", tmp_path / "c.zarr", tmp_path / "m.zarr"]
+    check_one_line_error(threepass(*fit, "--performance-report", tmp_path / "p.html"), "neither --workers")
+    check_one_line_error(threepass(*fit, "--workers", 1, "--scheduler", "tcp://127.0.0.1:1"), "Give one")
+    check_one_line_error(threepass(*fit, "--workers", 1, "--worker-memory", "lots"), "as in 4GB")
+    assert [path.name for path in tmp_path.iterdir()] == ["c.zarr"]

@@ -1,0 +1,38 @@
+"""What several commands have in common: options, and how results are told."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from pipeline.errors import InputError
+
+Json = Annotated[
+    Path | None,
+    typer.Option(
+        "--json", metavar="FILE", help="Also write the numbers as JSON; - for stdout, in place of the text."
+    ),
+]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace DEST once the new corpus is whole.")]
+Threads = Annotated[
+    int | None, typer.Option("--threads", min=1, help="Tasks at a time; all processors if absent.")
+]
+
+
+def tell(text: str, numbers: dict[str, Any], json_file: Path | None) -> None:
+    """Print the text, and the numbers where they are wanted."""
+    if json_file == Path("-"):
+        print(json.dumps(numbers, indent=2))
+        return
+    print(text)
+    if json_file is not None:
+        try:
+            json_file.write_text(json.dumps(numbers, indent=2) + "\n")
+        except OSError as error:
+            raise InputError(
+                f"{json_file} could not be written: {error.strerror}. Check the path."
+            ) from error
