@@ -109,9 +109,9 @@ class Child:
     """A fit in a process of its own; what it told last of each pass."""
 
     def __init__(self, corpus: Path, path: Path) -> None:
-        # its server has imported everything and started nothing: children are there at once
+        # its server has imported the package and started nothing: children are there sooner
         context = multiprocessing.get_context("forkserver")
-        context.set_forkserver_preload(["benchmarks.faults"])
+        context.set_forkserver_preload(["pipeline"])
         self._news, theirs = context.Pipe(duplex=False)
         self.process = context.Process(target=fit_in_child, args=(corpus, path, theirs))
         self.process.start()

@@ -20,7 +20,7 @@ from pipeline.passes.checkpoints import ReadFiles, RunDirectory
 from pipeline.passes.cost import Cost, Size
 from pipeline.passes.remote import run_remotely
 from pipeline.passes.segments import Segment
-from pipeline.passes.stream import HeldWords, ReadAhead, Stream, arrays_of
+from pipeline.passes.stream import Advance, HeldWords, ReadAhead, Stream, arrays_of
 from pipeline.passes.sums import Sums, merge_into, spilled
 from pipeline.tasks import n_cpus, ordered_reduce
 
@@ -79,6 +79,25 @@ class Total(NamedTuple):
     sums: Sums | None
     done: int
 
+    def grown(self, part: Sums, files: ReadFiles) -> Total:
+        """With those of the next segment, in place; and kept, where there is time for it."""
+        sums = part if self.sums is None else merge_into(self.sums, part)
+        files.keep(sums, self.done + 1)
+        return Total(sums, self.done + 1)
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """One read of the corpus, as far as it is still to be done."""
+
+    work: Pass
+    corpus: Corpus
+    left: Sequence[Segment]
+    held: HeldWords
+    files: ReadFiles
+    start: Total
+    advance: Advance
+
 
 @dataclass(frozen=True, slots=True)
 class Runner:
@@ -114,57 +133,37 @@ class Runner:
         total = Total(spilled(kept, empty=False) if self.spill and kept is not None else kept, done)
         progress = _Progress(self.progress, work.name, corpus.n_docs, segments[:done])
         if done < len(segments):
-            run = self._on_threads if self.client is None else self._on_cluster
-            total = run(work, corpus, segments, held or {}, files, total, progress)
+            read = _Read(work, corpus, segments[done:], held or {}, files, total, progress.advance)
+            total = self._on_threads(read) if self.client is None else self._on_cluster(read)
         assert total.sums is not None
         return total.sums
 
-    def _on_threads(
-        self,
-        work: Pass,
-        corpus: Corpus,
-        segments: list[Segment],
-        held: HeldWords,
-        files: ReadFiles,
-        start: Total,
-        progress: _Progress,
-    ) -> Total:
-        def merge(total: Total, part: Sums) -> Total:
-            sums = part if total.sums is None else merge_into(total.sums, part)
-            files.keep(sums, total.done + 1)
-            return Total(sums, total.done + 1)
-
+    def _on_threads(self, read: _Read) -> Total:
         tasks = self.at_a_time or self.n_threads or n_cpus()
-        left = segments[start.done :]
+        ahead = ReadAhead(read.corpus, read.held, read.left, tasks)
         # One BLAS thread in each task: the task is the unit of parallelism, and the sums stay the same.
-        with threadpoolctl.threadpool_limits(1), ReadAhead(corpus, held, left, tasks) as reads:
-            stream = Stream(work, reads, self.spill, progress.advance)
+        with threadpoolctl.threadpool_limits(1), ahead as reads:
+            stream = Stream(read.work, reads, self.spill, read.advance)
 
             def timed(segment: Segment) -> Sums:
                 started = time.monotonic()
                 sums = stream(segment)
-                files.log_segment(segment, time.monotonic() - started, "thread")
+                read.files.log_segment(segment, time.monotonic() - started, "thread")
                 return sums
 
-            result: Total = ordered_reduce(timed, merge, left, name=work.name, at_a_time=tasks, start=start)
+            def merge(total: Total, part: Sums) -> Total:
+                return total.grown(part, read.files)
+
+            result: Total = ordered_reduce(
+                timed, merge, read.left, name=read.work.name, at_a_time=tasks, start=read.start
+            )
         return result
 
-    def _on_cluster(
-        self,
-        work: Pass,
-        corpus: Corpus,
-        segments: list[Segment],
-        held: HeldWords,
-        files: ReadFiles,
-        start: Total,
-        progress: _Progress,
-    ) -> Total:
-        sums, done = start
-        for part in run_remotely(self.client, work, corpus, segments[done:], files, progress.advance):
-            sums = part if sums is None else merge_into(sums, part)
-            done += 1
-            files.keep(sums, done)
-        return Total(sums, done)
+    def _on_cluster(self, read: _Read) -> Total:
+        total = read.start
+        for part in run_remotely(self.client, read.work, read.corpus, read.left, read.files, read.advance):
+            total = total.grown(part, read.files)
+        return total
 
 
 class _Progress:
