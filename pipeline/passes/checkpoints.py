@@ -17,7 +17,7 @@ import tempfile
 import time
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
@@ -77,24 +77,16 @@ class RunDirectory:
             Another process uses it, it is not a run directory, or the disk refuses.
         """
         what = json.loads(json.dumps({"threepass-run": VERSION, "code": CODE, **what}))
-        try:
-            lock = _locked(folder)
-        except OSError as error:
-            raise StoreError(
-                f"The run directory {folder} could not be made: {error.strerror}. "
-                "Check the path and its permissions, or choose another with run_dir."
-            ) from error
-        try:
-            if _description(folder) != what:
-                empty(folder)
-                _write_text(folder / _DESCRIPTION, json.dumps(what, indent=2))
-            for torn in [*folder.rglob("*.tmp"), *folder.glob(f"*/{INPUTS}*/*")]:
-                torn.unlink(missing_ok=True)
-            for left in folder.glob(f"*/{INPUTS}*"):
-                left.rmdir()
+        with ExitStack() as stack:
+            try:
+                stack.callback(os.close, _locked(folder))
+                _prepare(folder, what)
+            except OSError as error:
+                raise StoreError(
+                    f"The run directory {folder} could not be made: {error.strerror}. "
+                    "Check the path, its permissions and its disk, or choose another with run_dir."
+                ) from error
             yield cls(folder)
-        finally:
-            os.close(lock)
 
     @classmethod
     def none(cls) -> RunDirectory:
@@ -116,7 +108,10 @@ class RunDirectory:
         if self.folder is not None:
             stamped = {"time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), **line}
             flags = os.O_CREAT | os.O_APPEND | os.O_WRONLY
-            with os.fdopen(os.open(self.folder / RUN_LOG, flags, 0o600), "a") as file:
+            with (
+                suppress(OSError),  # a log is not worth a fit
+                os.fdopen(os.open(self.folder / RUN_LOG, flags, 0o600), "a") as file,
+            ):
                 file.write(json.dumps(stamped) + "\n")
 
     def stats(self) -> dict[str, Any]:
@@ -252,6 +247,17 @@ def _locked(folder: Path) -> int:
             "Wait for it to end, or choose another name."
         )
     return lock
+
+
+def _prepare(folder: Path, what: dict[str, Any]) -> None:
+    """Throw away what is of another fit, and what a killed one of this has left unfinished."""
+    if _description(folder) != what:
+        empty(folder)
+        _write_text(folder / _DESCRIPTION, json.dumps(what, indent=2))
+    for torn in [*folder.rglob("*.tmp"), *folder.glob(f"*/{INPUTS}*/*")]:
+        torn.unlink(missing_ok=True)
+    for left in folder.glob(f"*/{INPUTS}*"):
+        left.rmdir()
 
 
 def _description(folder: Path) -> Any:

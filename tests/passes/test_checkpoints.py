@@ -283,6 +283,28 @@ def test_keep__a_full_disk_does_not_end_the_fit(
     assert_same(model, undisturbed["blend"])
 
 
+def test_run_directory__what_a_killed_fit_left_unfinished_is_removed(tmp_path: Path) -> None:
+    with RunDirectory.at(tmp_path / "run", {}):
+        (tmp_path / "run" / "1-pairs" / f"{checkpoints.INPUTS}x").mkdir(parents=True)
+        (tmp_path / "run" / "1-pairs" / f"{checkpoints.INPUTS}x" / "0.npy").touch()
+        (tmp_path / "run" / "1-pairs" / "total-00001.abc.tmp").touch()
+        (tmp_path / "run" / "1-pairs" / "total-00001").touch()
+    with RunDirectory.at(tmp_path / "run", {}):
+        assert [path.name for path in (tmp_path / "run" / "1-pairs").iterdir()] == ["total-00001"]
+
+
+def test_run_directory__a_disk_that_refuses_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: Any) -> None:
+        raise OSError(28, os.strerror(28))
+
+    monkeypatch.setattr(checkpoints, "_write_text", full)
+    with (
+        pytest.raises(StoreError, match="could not be made: No space left"),
+        RunDirectory.at(tmp_path / "run", {}),
+    ):
+        pass
+
+
 # -- fit and save ---------------------------------------------------------------------------------------
 
 
