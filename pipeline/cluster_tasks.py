@@ -22,6 +22,8 @@ Item = TypeVar("Item")
 STUCK_SECONDS = 120.0
 """A task that has begun and is silent for so long hangs. The very first ones compile, which takes a while."""
 NO_WORKER_SECONDS = 120.0
+REVIVE_SECONDS = 8.0
+"""Who restarts a worker gives up when it is killed while it starts: after so long, new ones are asked for."""
 MOST_LOSSES = 12
 """Workers that a single task may lose beyond what Dask allows, before it is taken to be its fault."""
 _POLL_SECONDS = 1.0
@@ -84,7 +86,7 @@ class _Tasks:
         self._numbers: dict[Any, int] = {}  # by future
         self._attempts: Counter[int] = Counter()
         self._heard: dict[int, float] = {}
-        self._had_workers = time.monotonic()
+        self._had_workers = self._revived = time.monotonic()
         client.subscribe_topic(self._topic, self._hear)
         for number in items:
             self._submit(number)
@@ -158,7 +160,10 @@ class _Tasks:
         """Restart workers that hang; and do not wait for ever where there are none."""
         now = time.monotonic()
         if self._client.nthreads():
-            self._had_workers = now
+            self._had_workers = self._revived = now
+        elif now - self._revived > REVIVE_SECONDS and self._client.cluster is not None:
+            self._revived = now
+            self._revive()
         elif now - self._had_workers > NO_WORKER_SECONDS:
             raise ThreepassError(
                 f"The cluster has been without workers for {NO_WORKER_SECONDS:.0f} s. "
@@ -168,6 +173,14 @@ class _Tasks:
         for number in silent:
             self._heard.pop(number, None)
             self._restart_workers_of(number)
+
+    def _revive(self) -> None:
+        """Have a cluster of our own start its workers anew."""
+        cluster = self._client.cluster
+        wanted = len(cluster.worker_spec)
+        with suppress(Exception):  # it is tried again, or told of
+            cluster.scale(0)
+            cluster.scale(wanted)
 
     def _restart_workers_of(self, number: int) -> None:
         keys = {future.key for future, of in self._numbers.items() if of == number}
