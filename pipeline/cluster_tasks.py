@@ -109,7 +109,11 @@ class _Tasks:
                 if number is None:
                     continue  # a twin was faster
                 if future.status == "finished":
-                    result = future.result()
+                    try:
+                        result = future.result(timeout=_POLL_SECONDS)
+                    except (TimeoutError, CancelledError):  # it was lost with its worker, just now
+                        self._numbers[future] = number
+                        continue
                     self._forget(number)
                     yield self._items[number], result
                 else:
