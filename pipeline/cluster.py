@@ -103,9 +103,7 @@ def _started(stack: ExitStack, workers: Workers) -> Any:
     for name in ("nanny", "scheduler", "core", "worker"):
         logging.getLogger(f"distributed.{name}").setLevel(logging.ERROR)
     logging.getLogger("tornado.application").setLevel(logging.CRITICAL)  # a browser that goes away
-    stack.enter_context(
-        dask.config.set({"distributed.scheduler.worker-ttl": TTL, "distributed.worker.daemon": True})
-    )
+    stack.enter_context(dask.config.set({"distributed.scheduler.worker-ttl": TTL}))
     try:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="Port .* is already in use")

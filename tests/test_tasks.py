@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 import time
 import weakref
-from collections.abc import Iterator
 from functools import reduce
 from typing import Any
 
@@ -17,17 +16,6 @@ from hypothesis import strategies as st
 from pipeline.tasks import map_tasks, n_cpus, ordered_reduce
 
 AT_A_TIME = [1, 2, 3, 50, None]
-
-
-@pytest.fixture(scope="module")
-def client() -> Iterator[Any]:
-    from distributed import Client, LocalCluster
-
-    with (
-        LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None) as cluster,
-        Client(cluster) as client,
-    ):
-        yield client
 
 
 def in_brackets(one: str, other: str) -> str:

@@ -9,7 +9,7 @@ changes the model depends on the corpus and the limit alone, never on the number
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, fields, is_dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -28,6 +28,7 @@ from pipeline.passes.responsibilities import Responsibilities
 from pipeline.passes.run import Pass, Together
 from pipeline.passes.sample import SHARE, sampled_blocks
 from pipeline.passes.segments import ACCUMULATORS_BYTES, segments
+from pipeline.passes.stream import arrays_of
 from pipeline.passes.triples import Triples
 from pipeline.passes.weighting import Weighting
 from pipeline.passes.words import WordView
@@ -340,7 +341,7 @@ def _widths(work: Pass) -> int:
         return int(12 * work.width)
     if isinstance(work, Triples):
         return int((12 + 4 * kernels.TRIPLE_BLOCK) * work.W.shape[1])
-    return 16 * max((array.shape[1] for array in _arrays(work) if array.ndim == 2), default=0)
+    return 16 * max((array.shape[1] for array in arrays_of(work) if array.ndim == 2), default=0)
 
 
 def hollow(*shape: int) -> Array:
@@ -350,18 +351,7 @@ def hollow(*shape: int) -> Array:
 
 def array_bytes(value: Any) -> int:
     """Bytes of all arrays in a dataclass of dataclasses, tuples and arrays; each counts once."""
-    return sum({id(array): int(array.nbytes) for array in _arrays(value)}.values())
-
-
-def _arrays(value: Any) -> Iterator[Array]:
-    if isinstance(value, np.ndarray):
-        yield value
-    elif isinstance(value, tuple):
-        for item in value:
-            yield from _arrays(item)
-    elif is_dataclass(value):
-        for part in fields(value):
-            yield from _arrays(getattr(value, part.name))
+    return sum({id(array): int(array.nbytes) for array in arrays_of(value)}.values())
 
 
 def gigabytes(nbytes: float) -> str:
