@@ -14,7 +14,7 @@ import threadpoolctl
 from pipeline.corpus.rows import Array
 from pipeline.tasks import map_tasks, ordered_reduce
 
-_ROWS = 16_384
+_ROWS = 8192
 
 
 def gram(A: Array, B: Array, n_threads: int | None = None) -> Array:
@@ -57,6 +57,30 @@ def reorder_rows(tall: Array, order: Array, n_threads: int | None = None) -> Arr
 
     map_tasks(part, row_slices(tall.shape[1], 8), name="reorder", n_threads=n_threads)
     return tall
+
+
+def gaussian(n_rows: int, width: int, seed: int, n_threads: int | None = None) -> Array:
+    """(n_rows, width) float32: independent standard normals, the same for any number of threads."""
+    out = np.empty((n_rows, width), np.float32)
+    slices = row_slices(n_rows, _ROWS)
+    streams = np.random.default_rng(seed).spawn(len(slices))
+
+    def part(own: tuple[slice, np.random.Generator]) -> None:
+        rows, stream = own
+        stream.standard_normal(dtype=np.float32, out=out[rows])
+
+    map_tasks(part, list(zip(slices, streams, strict=True)), name="gaussian", n_threads=n_threads)
+    return out
+
+
+def small_eigenpairs(matrix: Array) -> tuple[Array, Array]:
+    """Ascending eigenvalues and eigenvectors of a small symmetric matrix, on one BLAS thread.
+
+    Several would wait for each other at every step, which takes longer than the steps.
+    """
+    with threadpoolctl.threadpool_limits(1):
+        values, vectors = np.linalg.eigh(matrix)
+    return values, vectors
 
 
 def row_slices(n_rows: int, step: int = 4096) -> list[slice]:

@@ -11,7 +11,7 @@ import scipy.linalg
 import scipy.sparse.linalg
 
 from pipeline.corpus.rows import Array
-from pipeline.decompose.tall import gram, times_in_place
+from pipeline.decompose.tall import gaussian, gram, small_eigenpairs, times_in_place
 from pipeline.errors import InputError
 
 RANK_TOLERANCE = 1e-9
@@ -69,7 +69,7 @@ def warm_start(
     random one, the 50th to 100th eigenvalue come out at a fifth to a half of their size.
     """
     width = min(width, n_terms)
-    sketch = np.random.default_rng(seed).standard_normal((n_terms, width), dtype=np.float32)
+    sketch = gaussian(n_terms, width, seed, n_threads)
     for _ in range(n_iter):
         sketch = _orthonormal(multiply(sketch), 1, n_threads)
     return _orthonormal(sketch, 1, n_threads)
@@ -93,7 +93,7 @@ def sketched_whitening(
     and its inverse nonsense. There the images of the best Ritz vectors are taken: one subspace iteration.
     """
     core = gram(sketch, product, n_threads)  # (p, p)
-    values, vectors = np.linalg.eigh((core + core.T) / 2)
+    values, vectors = small_eigenpairs((core + core.T) / 2)
     keep = values > max(values[-1], 0) * 1e-7  # the product is in single precision
     if not semidefinite:
         keep &= np.arange(len(values)) >= len(values) - n_components
@@ -102,7 +102,7 @@ def sketched_whitening(
     # M2 ~ F F', or M2² ~ F F'; the eigenvectors come from the small F'F
     small = vectors[:, keep] / (np.sqrt(values[keep]) if semidefinite else 1)  # (p, r)
     F = times_in_place(product, small, n_threads)  # (D, r)
-    values, vectors = np.linalg.eigh(gram(F, F, n_threads))
+    values, vectors = small_eigenpairs(gram(F, F, n_threads))
     order = np.argsort(-values)[:n_components]
     order = order[values[order] > 0]
     eigenvalues = values[order] if semidefinite else np.sqrt(values[order])
@@ -128,7 +128,7 @@ def rotated(whitening: Whitening, M2: Array) -> tuple[Whitening, Array]:
         (K, K'): R with W_new = W_old R, by which a whitened tensor is carried over.
     """
     root = np.sqrt(whitening.eigenvalues)
-    values, vectors = np.linalg.eigh(root[:, None] * (M2 + M2.T) / 2 * root)  # Omega'M2 Omega
+    values, vectors = small_eigenpairs(root[:, None] * (M2 + M2.T) / 2 * root)  # Omega'M2 Omega
     order = np.argsort(-values)
     order = order[: _rank(values[order], len(root))]
     R = root[:, None] * vectors[:, order] / np.sqrt(values[order])

@@ -15,6 +15,7 @@ from pipeline.corpus.rows import Array, SparseRows
 from pipeline.corpus.store import Block, Corpus
 from pipeline.decompose.ridge import RidgePath, ridge_weights
 from pipeline.decompose.subspace import label_directions, orthonormal, random_waves
+from pipeline.decompose.tall import gaussian
 from pipeline.model.calibration import Calibration
 from pipeline.model.heads import Head, Kind, Ridge, Topics, log_prior, log_word_topics
 from pipeline.model.selection import (
@@ -127,8 +128,7 @@ class HeadLearning:
         if self._share:
             works.append(SetAside(self._share))
         if self.settings.has_ridge:
-            rng = np.random.default_rng(self.seed)
-            omega = rng.standard_normal((self.corpus.n_terms, self.sizes.words), np.float32)
+            omega = gaussian(self.corpus.n_terms, self.sizes.words, self.seed, self.n_threads)
             entries = round(corpus_size(self.corpus).label_words), self.sizes.memory_entries
             works.append(Cross(self.weighting, omega, self.corpus.n_labels, self._share, *entries))
         return self._remember(works)

@@ -63,17 +63,18 @@ def sample_product(
     ]
 
     def multiply(sketch: Array) -> Array:
-        def some_columns(columns: slice) -> Array:
+        product = np.empty_like(sketch)
+
+        def some_columns(columns: slice) -> None:
             # an array for each thread: rows that two of them write to would go from cache to cache
             part = np.zeros((len(sketch), columns.stop - columns.start), np.float32)
             for slab in slabs:
                 kernels.add_transposed_times(slab, kernels.times(slab, sketch, columns=columns), part)
-            return part
+            product[:, columns] = part
 
         bounds = np.linspace(0, sketch.shape[1], (n_threads or n_cpus()) + 1).astype(int).tolist()
         columns = [slice(first, last) for first, last in pairwise(bounds) if first < last]
-        parts = map_tasks(some_columns, columns, name="warm-start", n_threads=n_threads)
-        product = np.concatenate(parts, axis=1) if len(parts) > 1 else parts[0]
+        map_tasks(some_columns, columns, name="warm-start", n_threads=n_threads)
         if drop_self_pairs:
             product -= totals[:, None] * sketch
         return product

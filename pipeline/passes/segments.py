@@ -10,7 +10,7 @@ import numpy as np
 from pipeline.corpus.store import Corpus
 
 MAX_SEGMENTS = 32
-ACCUMULATORS_BYTES = 2_000_000_000
+ACCUMULATORS_BYTES = 2_500_000_000
 """What one accumulator for each segment may take together."""
 
 
@@ -30,12 +30,13 @@ def segments(
 
     Few when accumulators are large, for each segment makes one, which has to be merged: two at the least, but
     one where nothing may be spent on them; never more than there are blocks. Blocks are not cut, so some
-    numbers of segments leave one task with more to do than another: half as many may be the faster way.
+    numbers of segments leave one task with more to do than another, or with nothing while it waits for the
+    other's sums to be merged: half as many may be the faster way.
     """
     affordable = max(2, accumulators_bytes // max(1, accumulator_bytes)) if accumulators_bytes else 1
     most = min(corpus.n_blocks, MAX_SEGMENTS, affordable)
     cuts = (_cut(corpus, count) for count in range(most, most // 2, -1))
-    return min(cuts, key=_longest_share)  # the first of equal ones, which has the most segments
+    return min(cuts, key=_duration)  # the first of equal ones, which has the most segments
 
 
 def _cut(corpus: Corpus, count: int) -> list[Segment]:
@@ -50,6 +51,15 @@ def _cut(corpus: Corpus, count: int) -> list[Segment]:
     ]
 
 
-def _longest_share(cut: list[Segment]) -> int:
-    """Documents of the busier one of two tasks that take turns."""
-    return max(sum(segment.n_docs for segment in cut[first::2]) for first in (0, 1))
+def _duration(cut: list[Segment]) -> int:
+    """How long two tasks at a time take, in documents.
+
+    A segment is begun when a task is free and the segment before the last is merged, which the sums of all
+    segments before that have to be.
+    """
+    free, merged = [0, 0], [0, 0]  # when each task is free; when the last two segments are merged
+    for segment in cut:
+        start = max(min(free), merged[0])
+        free = [max(free), start + segment.n_docs]
+        merged = [merged[1], max(merged[1], start + segment.n_docs)]
+    return max(free)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from pipeline.decompose import tall as module
-from pipeline.decompose.tall import gram, reorder_rows, row_slices, times_in_place
+from pipeline.decompose.tall import gaussian, gram, reorder_rows, row_slices, times_in_place
 
 D = 50
 ROWS = [1, 7, 50, 1000]
@@ -108,3 +108,20 @@ def test_reorder_rows__in_place(width: int, dtype: type) -> None:
     expected = tall[order]
     assert reorder_rows(tall, order) is tall
     np.testing.assert_array_equal(tall, expected)
+
+
+@pytest.mark.parametrize("n_threads", [2, 3])
+def test_gaussian__the_same_for_any_number_of_threads(n_threads: int) -> None:
+    one = gaussian(20_000, 3, 5, 1)
+    assert one.dtype == np.float32
+    np.testing.assert_array_equal(gaussian(20_000, 3, 5, n_threads), one)
+    assert not (gaussian(20_000, 3, 6, n_threads) == one).any()
+
+
+def test_gaussian__independent_and_standard() -> None:
+    draws = gaussian(30_000, 4, 0)
+    np.testing.assert_allclose(draws.mean(axis=0), 0, atol=0.03)
+    np.testing.assert_allclose(np.cov(draws.T), np.eye(4), atol=0.04)
+    assert len(np.unique(draws)) > 0.98 * draws.size  # slices do not repeat each other
+    assert gaussian(0, 4, 0).shape == (0, 4)
+    assert gaussian(5, 0, 0).shape == (5, 0)

@@ -175,14 +175,38 @@ def test_segments__as_many_as_allowed_and_balanced() -> None:
     assert len(segments(Blocks([10] * 7), 1)) == 7  # type: ignore[arg-type]
 
 
-def test_segments__two_tasks_that_take_turns_have_as_much_to_do() -> None:
+def naive_duration(lengths: list[int]) -> int:
+    """Step by step: two tasks, each with a segment or none, and what is merged so far."""
+    working: dict[int, int] = {}  # segment -> steps left
+    done: set[int] = set()
+    begun = steps = 0
+    while len(done) < len(lengths):
+        merged = next(i for i in range(len(lengths) + 1) if i not in done)
+        while len(working) < 2 and begun < len(lengths) and begun - 2 < merged:
+            working[begun] = lengths[begun]
+            begun += 1
+        for segment in working:
+            working[segment] -= 1
+        done |= {segment for segment, left in working.items() if left == 0}
+        working = {segment: left for segment, left in working.items() if left}
+        steps += 1
+    return steps
+
+
+@given(st.lists(st.integers(1, 6), min_size=1, max_size=12))
+def test_segments__duration_of_two_tasks(lengths: list[int]) -> None:
+    cut = [Segment(i, range(i, i + 1), n_docs) for i, n_docs in enumerate(lengths)]
+    assert segments_module._duration(cut) == naive_duration(lengths)
+
+
+def test_segments__keep_two_tasks_busy() -> None:
     for n_blocks in (12, 26, 28, 100):
         for affordable in range(4, 20):
             size = segments_module.ACCUMULATORS_BYTES // affordable
             cut = segments(Blocks([10] * n_blocks), size)  # type: ignore[arg-type]
             assert len(cut) > min(affordable, n_blocks) / 2
-            first = sum(segment.n_docs for segment in cut[::2])
-            assert abs(first - 10 * n_blocks / 2) <= 10  # a block, which is not cut
+            taken = segments_module._duration(cut)
+            assert taken <= 10 * n_blocks / 2 + 10  # a block, which is not cut
 
 
 @pytest.mark.parametrize(("together", "count"), [(0, 1), (1, 2), (299, 2), (300, 2), (400, 4), (10**9, 32)])
