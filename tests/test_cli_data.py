@@ -1,13 +1,17 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import threading
+import time
 from pathlib import Path
 
 import pytest
 
 from pipeline.ingest.fetch import DATA_VARIABLE
 from tests.ingest.test_fetch import BY_HAND, COUNTS, TEST, TRAIN, manifest, online
-from tests.test_cli import check_one_line_error, threepass
+from tests.test_cli import THREEPASS, check_one_line_error, threepass
 from tests.web import serve
 
 
@@ -81,6 +85,32 @@ def test_data_fetch__errors_are_one_line(tmp_path: Path) -> None:
         run = threepass("data", "fetch", path, "--dest", tmp_path, "--cache", tmp_path / "kept")
     check_one_line_error(run, "is not the file that the manifest describes")
     assert not list(tmp_path.glob("*.zarr"))
+
+
+def test_data_fetch__interrupted__goes_on(tmp_path: Path) -> None:
+    train = b"30000 6 3\n" + b"0,2 1:1 3:2\n" * 30000
+    with serve({"train.txt": train, "test.txt.gz": TEST}) as web:
+        path = manifest(tmp_path, online(web), train_documents=30000, mean_features=2.0, median_features=2)
+        words = ["data", "fetch", path, "--dest", str(tmp_path), "--cache", str(tmp_path / "kept")]
+        web.cut_after, web.stalled = [200_000], threading.Event()
+        part = tmp_path / "kept" / "tiny" / "train.txt.part"
+        try:
+            run = subprocess.Popen([*THREEPASS, *words], stderr=subprocess.PIPE, text=True)
+            deadline = time.monotonic() + 60
+            while not (part.exists() and part.stat().st_size) and time.monotonic() < deadline:
+                time.sleep(0.02)
+            run.send_signal(signal.SIGINT)
+            _, stderr = run.communicate(timeout=30)
+        finally:
+            web.stalled.set()
+        assert run.returncode == 1
+        assert stderr.splitlines()[-1].startswith("threepass: Interrupted. What was downloaded is kept")
+        arrived = part.stat().st_size
+        assert 0 < arrived <= 200_000
+        assert not list(tmp_path.glob("*.zarr"))
+        threepass(*words)
+        assert web.asked[1]["Range"] == f"bytes={arrived}-"
+    assert (tmp_path / "kept" / "tiny" / "train.txt").read_bytes() == train
 
 
 def test_data__no_command_is_help() -> None:

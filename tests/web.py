@@ -25,6 +25,8 @@ class Web:
     """The ETag, or None for no ETag."""
     shift: int = 0
     """By how much the server is wrong about where a range starts."""
+    stalled: threading.Event | None = None
+    """When an answer is cut: keep the connection open, and silent, until this is set."""
     length: bool = True
     """Whether Content-Length is told; False sends the body in chunks."""
     asked: list[dict[str, str]] = field(default_factory=list)
@@ -88,6 +90,9 @@ def serve(files: dict[str, bytes]) -> Iterator[Web]:
                     self.wfile.write(b"0\r\n\r\n")
             if cut < len(body):
                 self.close_connection = True
+                if web.stalled is not None:
+                    self.wfile.flush()
+                    web.stalled.wait(60)
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     web.port = server.server_address[1]

@@ -29,7 +29,7 @@ ATTEMPTS = 4
 PAUSE_SECONDS = 1.0
 """Before the second attempt; twice as long before each further one."""
 _TIMEOUT = (15, 60)  # seconds to connect, and between two packets
-_CHUNK = 2**18
+_CHUNK = 2**16
 
 
 def download(url: str, name: str, folder: Path, sha256: str | None, progress: Progress | None = None) -> Path:
