@@ -2,6 +2,8 @@
 
 from pipeline.corpus.store import Corpus
 from pipeline.errors import InputError, StoreError, ThreepassError
+from pipeline.ingest.fetch import Fetched, fetch_dataset
+from pipeline.ingest.manifest import Manifest, find_manifest, list_datasets
 from pipeline.ingest.matrices import ingest_matrices
 from pipeline.ingest.synthetic import SHAPES, Planted, ingest_planted, ingest_shape
 from pipeline.ingest.xmc import ingest_xmc
@@ -11,14 +13,19 @@ from pipeline.verify import check
 __all__ = [
     "SHAPES",
     "Corpus",
+    "Fetched",
     "InputError",
+    "Manifest",
     "MomentLabeler",
     "Planted",
     "StoreError",
     "ThreepassError",
     "check",
+    "fetch_dataset",
+    "find_manifest",
     "ingest_matrices",
     "ingest_planted",
     "ingest_shape",
     "ingest_xmc",
+    "list_datasets",
 ]

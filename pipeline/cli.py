@@ -17,6 +17,7 @@ import typer
 import typer.core
 from dask.utils import parse_bytes
 
+from pipeline.cli_data import data
 from pipeline.cli_fit import fit
 from pipeline.cli_options import Json, Overwrite, Quiet, Threads, tell
 from pipeline.corpus.describe import describe, render
@@ -138,6 +139,7 @@ def synth(
     _tell_new(corpus, dest, started, json_file)
 
 
+app.add_typer(data, name="data")
 app.command(epilog="Example: threepass fit train.zarr model.zarr -k 100")(fit)
 
 

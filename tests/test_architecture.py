@@ -28,6 +28,7 @@ ROOMS = [
     "progress",
     "cluster",
     "cli_options",
+    "cli_data",
     "cli_fit",
     "cli",
 ]

@@ -19,7 +19,7 @@ def describe(corpus: Corpus) -> dict[str, Any]:
 
     Reads the `indptr` of every block, and one whole block for the sample.
     """
-    words, labels = _lengths(corpus, "X"), _lengths(corpus, "Y")
+    words, labels = row_lengths(corpus, "X"), row_lengths(corpus, "Y")
     nnz = int(words.sum())
     bytes_x = _stored_bytes(corpus, "X")
     return {
@@ -84,7 +84,7 @@ def _plain(value: object) -> str:
     return str(value)
 
 
-def _lengths(corpus: Corpus, side: Side) -> Array:
+def row_lengths(corpus: Corpus, side: Side) -> Array:
     """(n_docs,) int64: nonzeros in each row."""
     lengths = [read_lengths(corpus.root, corpus.info, side, number) for number in range(corpus.n_blocks)]
     return np.concatenate(lengths)[corpus.doc_ids] if lengths else np.zeros(0, np.int64)
