@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field, replace
-from itertools import pairwise
-from typing import TypeVar
+from collections.abc import Callable
+from dataclasses import dataclass, field
 
 import numpy as np
 import scipy.linalg
-from threadpoolctl import ThreadpoolController
 
+from benchmarks.baselines import refuse_other_documents, refuse_other_words
+from benchmarks.baselines.parts import Part, Parts, total, with_bias
 from pipeline.corpus.rows import Array, SparseRows
 from pipeline.errors import InputError
 from pipeline.passes import kernels
@@ -21,10 +18,6 @@ from pipeline.tasks import n_cpus
 
 MAX_STEPS = 5 * 20
 """Newton steps times conjugate gradient steps in each, of the authors' program."""
-_SLAB = 1024
-"""Rows that a thread works on at a time."""
-
-Result = TypeVar("Result")
 
 
 @dataclass
@@ -59,11 +52,13 @@ class Leml:
         Of the first H.
     tolerance
         The gradient's norm at which the solve for W ends, as a share of its norm at the start.
+    bias
+        Of a word that every document has, beside its own; 0 for none.
 
     Attributes
     ----------
     W_, H_
-        (D, rank) and (L, rank) float32.
+        (D, rank) and (L, rank) float32; W has a row more where there is a bias.
     seconds_
         Seconds from the start of `fit` to the end of each outer iteration, without the callback's.
     n_steps_
@@ -86,6 +81,7 @@ class Leml:
     n_threads: int | None = None
     seed: int = 0
     tolerance: float = 0.1
+    bias: float = 0.0
     W_: Array = field(init=False, repr=False)
     H_: Array = field(init=False, repr=False)
     seconds_: list[float] = field(init=False, repr=False)
@@ -108,17 +104,14 @@ class Leml:
                 "LEML needs a rank of at least 1 and a lam above 0. "
                 f"Found rank={self.rank}, lam={self.lam}. Pass others."
             )
-        if X.n_rows != Y.n_rows:
-            raise InputError(
-                "Words and labels need a row for each document. "
-                f"Found {X.n_rows} and {Y.n_rows} rows. Pass both of the same documents."
-            )
+        refuse_other_documents(X, Y)
         started = time.perf_counter()
+        X = with_bias(X, self.bias)
         rng = np.random.default_rng(self.seed)
         self.W_ = np.zeros((X.n_columns, self.rank), np.float32)
         self.H_ = rng.standard_normal((Y.n_columns, self.rank), np.float32) / np.float32(np.sqrt(self.rank))
         self.seconds_, self.n_steps_ = [], []
-        with _Rows.shared_out(X, Y, self.n_threads or n_cpus()) as rows:
+        with Parts.shared_out(X, Y, self.n_threads or n_cpus()) as rows:
             for _ in range(self.n_outer):
                 self.n_steps_.append(self._update_words(rows))
                 self._update_labels(rows)
@@ -132,15 +125,16 @@ class Leml:
 
     def scores(self, X: SparseRows) -> Array:
         """(n, L) float32: X W H'."""
-        if X.n_columns != len(self.W_):
-            raise InputError(
-                f"Documents need the {len(self.W_)} columns of the fit. Found {X.n_columns}. "
-                "Pass words in the same order as there."
-            )
-        scores: Array = kernels.times(_single(X), self.W_) @ self.H_.T
+        refuse_other_words(X, len(self.W_) - (self.bias != 0))
+        scores: Array = kernels.times(with_bias(X, self.bias), self.W_) @ self.H_.T
         return scores
 
-    def _update_words(self, rows: _Rows) -> int:
+    @property
+    def nbytes(self) -> int:
+        """Bytes of W and H."""
+        return int(self.W_.nbytes + self.H_.nbytes)
+
+    def _update_words(self, rows: Parts) -> int:
         """Move W towards its optimum for this H, and tell in how many steps."""
         W, H, lam = self.W_, self.H_, np.float32(self.lam)
         with rows.all_cores():
@@ -149,7 +143,7 @@ class Leml:
         def through_labels(Z: Array) -> Array:  # Z H'H, the cheaper way round
             return (Z @ H.T) @ H if HH is None else Z @ HH
 
-        def negative_gradient(part: _Part) -> Array:  # X'(Y - X W H')H of some rows
+        def negative_gradient(part: Part) -> Array:  # X'(Y - X W H')H of some rows
             out = np.zeros_like(W)
             for X, Y in part:
                 G = kernels.times(Y, H)  # (s, rank)
@@ -157,13 +151,13 @@ class Leml:
                 kernels.add_transposed_times(X, G, out)
             return out
 
-        def hessian_times_S(part: _Part) -> Array:  # X'(X S)(H'H) of some rows
+        def hessian_times_S(part: Part) -> Array:  # X'(X S)(H'H) of some rows
             out = np.zeros_like(S)
             for X, _ in part:
                 kernels.add_transposed_times(X, through_labels(kernels.times(X, S)), out)
             return out
 
-        R = _total(rows.each_part(negative_gradient))  # (D, rank) the residual
+        R = total(rows.each(negative_gradient))  # (D, rank) the residual
         R -= lam * W
         S = R.copy()  # (D, rank) the direction
         squared = np.vdot(R, R)
@@ -171,7 +165,7 @@ class Leml:
         for step in range(MAX_STEPS):
             if squared <= enough:
                 return step
-            A = _total(rows.each_part(hessian_times_S))  # (D, rank)
+            A = total(rows.each(hessian_times_S))  # (D, rank)
             A += lam * S
             length = squared / np.vdot(S, A)
             W += length * S
@@ -182,11 +176,11 @@ class Leml:
             S += R
         return MAX_STEPS
 
-    def _update_labels(self, rows: _Rows) -> None:
+    def _update_labels(self, rows: Parts) -> None:
         """H = Y'Z (Z'Z + lam I)^-1 with Z = X W."""
         W, L = self.W_, len(self.H_)
 
-        def sums(part: _Part) -> tuple[Array, Array]:  # Z'Z and Y'Z of some rows
+        def sums(part: Part) -> tuple[Array, Array]:  # Z'Z and Y'Z of some rows
             gram, moments = np.zeros((self.rank, self.rank)), np.zeros((L, self.rank), np.float32)
             for X, Y in part:
                 Z = kernels.times(X, W)  # (s, rank)
@@ -194,60 +188,10 @@ class Leml:
                 kernels.add_label_moments(Y, Z, moments)
             return gram, moments
 
-        grams, moments = zip(*rows.each_part(sums), strict=True)
-        gram = _total(grams)  # (rank, rank) float64: small singular values of Z are squared in it
+        grams, moments = zip(*rows.each(sums), strict=True)
+        gram = total(grams)  # (rank, rank) float64: small singular values of Z are squared in it
         gram[np.diag_indices(self.rank)] += self.lam
         with rows.all_cores():
             factor = scipy.linalg.cho_factor(gram, lower=True, overwrite_a=True, check_finite=False)
-            H = scipy.linalg.cho_solve(factor, _total(moments).T, check_finite=False).T  # (L, rank)
+            H = scipy.linalg.cho_solve(factor, total(moments).T, check_finite=False).T  # (L, rank)
         self.H_ = np.ascontiguousarray(H, np.float32)
-
-
-_Part = list[tuple[SparseRows, SparseRows]]
-
-
-class _Rows:
-    """The words and labels of the documents, in slabs of rows, shared out among threads."""
-
-    def __init__(self, parts: list[_Part], pool: ThreadPoolExecutor, blas: ThreadpoolController) -> None:
-        self._parts = parts
-        self._pool = pool
-        self._blas = blas
-
-    @classmethod
-    @contextmanager
-    def shared_out(cls, X: SparseRows, Y: SparseRows, n_threads: int) -> Iterator[_Rows]:
-        """A part for each thread, with about as many nonzeros as the others."""
-        X, Y = _single(X), replace(Y, values=None)
-        cuts = np.searchsorted(X.indptr, np.linspace(0, X.nnz, n_threads + 1)[1:-1])
-        parts = [
-            [
-                (X.slice(top, min(top + _SLAB, stop)), Y.slice(top, min(top + _SLAB, stop)))
-                for top in range(start, stop, _SLAB)
-            ]
-            for start, stop in pairwise([0, *cuts.tolist(), X.n_rows])
-        ]
-        blas = ThreadpoolController().select(user_api="blas")
-        # Threads of BLAS spin for a while after each call, and would take the cores from ours.
-        with ThreadPoolExecutor(n_threads) as pool, blas.limit(limits=1):
-            yield cls(parts, pool, blas)
-
-    def each_part(self, function: Callable[[_Part], Result]) -> list[Result]:
-        """`function` of each thread's slabs, at the same time."""
-        return list(self._pool.map(function, self._parts))
-
-    def all_cores(self) -> AbstractContextManager[object]:
-        """Within it BLAS has as many threads as there are parts."""
-        limit: AbstractContextManager[object] = self._blas.limit(limits=len(self._parts))
-        return limit
-
-
-def _total(arrays: Sequence[Array]) -> Array:
-    """The sum, in the place of the first."""
-    for array in arrays[1:]:
-        arrays[0][...] += array
-    return arrays[0]
-
-
-def _single(X: SparseRows) -> SparseRows:
-    return X if X.values is None else replace(X, values=X.values_as(np.float32))

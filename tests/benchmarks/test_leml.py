@@ -5,42 +5,15 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-import scipy.sparse
 
-from benchmarks.baselines import leml
+from benchmarks.baselines import leml, parts
 from benchmarks.baselines.leml import Leml
 from pipeline.corpus.rows import SparseRows
 from pipeline.errors import InputError
 from tests import naive_leml as naive
-from tests.conftest import random_matrices
+from tests.benchmarks.conftest import Dense, Rows, sparse_rows
 
 LAM = 0.7
-
-Dense = tuple[np.ndarray, np.ndarray]
-Rows = tuple[SparseRows, SparseRows]
-
-
-def sparse_rows(dense: np.ndarray) -> SparseRows:
-    csr = scipy.sparse.csr_array(dense)
-    values = csr.data.astype(np.float32)
-    return SparseRows(csr.indptr.astype(np.int64), csr.indices.astype(np.int32), values, dense.shape[1])
-
-
-@pytest.fixture
-def dense() -> Dense:
-    """Words and labels with empty rows, unlabelled rows, a word and a label that no document has."""
-    X, Y = random_matrices(40, 13, 6)
-    X, Y = X * 0.37, Y * 1.0
-    X[:, 4] = 0
-    Y[:, 2] = 0
-    assert (X.sum(axis=1) == 0).any()
-    assert (Y.sum(axis=1) == 0).any()
-    return X, Y
-
-
-@pytest.fixture
-def rows(dense: Dense) -> Rows:
-    return sparse_rows(dense[0]), sparse_rows(dense[1])
 
 
 def first_labels(rank: int, rows: Rows) -> np.ndarray:
@@ -61,7 +34,7 @@ def test_fit__equals_exact_alternation(
     n_threads: int,
     slab: int,
 ) -> None:
-    monkeypatch.setattr(leml, "_SLAB", slab)
+    monkeypatch.setattr(parts, "SLAB", slab)
     W, H = naive.alternate(*dense, first_labels(rank, rows), LAM, n_outer)
     model = Leml(rank, LAM, n_outer, n_threads, tolerance=1e-6).fit(*rows)
     assert model.W_.dtype == model.H_.dtype == np.float32
@@ -149,6 +122,10 @@ def test_scores__equal_the_dense_product(dense: Dense, rows: Rows) -> None:
     assert not scores[:, 2].any()
 
 
+def test_nbytes__are_those_of_both_factors(rows: Rows) -> None:
+    assert Leml(4, LAM, n_outer=1).fit(*rows).nbytes == 4 * 4 * (13 + 6)
+
+
 @pytest.mark.parametrize(("rank", "lam"), [(0, 1.0), (3, 0.0), (3, float("nan"))])
 def test_fit__refuses_parameters(rows: Rows, rank: int, lam: float) -> None:
     with pytest.raises(InputError, match=f"rank={rank}, lam={lam}"):
@@ -159,6 +136,17 @@ def test_fit__refuses_labels_of_other_documents(rows: Rows) -> None:
     X, Y = rows
     with pytest.raises(InputError, match="40 and 39 rows"):
         Leml(3, LAM).fit(X, Y.slice(0, 39))
+
+
+def test_bias__is_a_word_that_all_documents_have(dense: Dense, rows: Rows) -> None:
+    X, Y = rows
+    with_word = sparse_rows(np.hstack([dense[0], np.full((40, 1), 0.3)]))
+    expected = Leml(4, LAM, bias=0.0).fit(with_word, Y)
+    model = Leml(4, LAM, bias=0.3).fit(X, Y)
+    np.testing.assert_array_equal(model.W_, expected.W_)
+    np.testing.assert_array_equal(model.scores(X), expected.scores(with_word))
+    with pytest.raises(InputError, match=r"the 13 columns of the fit\. Found 14"):
+        model.scores(with_word)
 
 
 def test_scores__refuse_other_words(rows: Rows) -> None:

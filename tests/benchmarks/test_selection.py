@@ -1,0 +1,181 @@
+from __future__ import annotations
+
+import json
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.sparse
+
+from benchmarks.baselines import documents, recipes
+from benchmarks.baselines.documents import evaluate, weighted_documents
+from benchmarks.baselines.leml import Leml
+from benchmarks.baselines.one_vs_all import OneVsAll
+from benchmarks.baselines.recipes import fit_baseline
+from benchmarks.baselines.selection import select_and_fit
+from pipeline import ingest_matrices
+from pipeline.errors import InputError
+from tests import naive_heads, naive_metrics
+from tests.benchmarks.conftest import Dense, Rows, sparse_rows
+from tests.conftest import random_matrices
+
+
+@pytest.fixture
+def planted() -> Dense:
+    """Labels that some words tell, others do not."""
+    rng = np.random.default_rng(1)
+    Y = (rng.random((200, 8)) < 0.2) * 1.0
+    X = np.hstack([Y[:, :6] * (rng.random((200, 6)) < 0.7), rng.random((200, 9)) < 0.2]) * 0.5
+    return X, Y
+
+
+def naive_measures(scores: np.ndarray, Y: np.ndarray) -> dict[str, float]:
+    topk = np.argsort(-scores, axis=1, kind="stable")
+    return naive_metrics.metrics(topk[:, :5], Y > 0, (1, 3, 5), auc=naive_metrics.document_auc(scores, Y > 0))
+
+
+@pytest.mark.parametrize("slab_floats", [1, 20, 10_000])
+def test_evaluate__equals_the_naive_metrics(
+    dense: Dense, rows: Rows, monkeypatch: pytest.MonkeyPatch, slab_floats: int
+) -> None:
+    monkeypatch.setattr(documents, "_SLAB_FLOATS", slab_floats)
+    model = Leml(3, 0.5).fit(*rows)
+    found, expected = evaluate(model, *rows), naive_measures(model.scores(rows[0]), dense[1])
+    assert found["auc"] == pytest.approx(expected["auc"])
+    for k in (1, 3, 5):
+        assert found[f"p@{k}"] == pytest.approx(expected[f"p@{k}"])
+        assert found[f"ndcg@{k}"] == pytest.approx(expected[f"ndcg@{k}"])
+
+
+def test_weighted_documents__have_the_columns_of_training(tmp_path: Path) -> None:
+    corpora, matrices = [], []
+    for name, seed in (("train", 0), ("test", 5)):
+        X, Y = random_matrices(50, 23, 7, seed)
+        corpora.append(
+            ingest_matrices(
+                scipy.sparse.csr_array(X), scipy.sparse.csr_array(Y), tmp_path / name, block_bytes=700
+            )
+        )
+        matrices.append((X, Y))
+    train, test = corpora
+    assert (train.term_ids != test.term_ids).any()
+    for corpus, (X, Y) in zip(corpora, matrices, strict=True):
+        words, labels = weighted_documents(corpus, train)
+        assert words.flaw() is labels.flaw() is None
+        expected = naive_heads.weighted(X, naive_heads.idf(matrices[0][0]))[:, train.term_ids]
+        np.testing.assert_allclose(words.to_scipy().toarray(), expected, atol=1e-6)
+        np.testing.assert_array_equal(labels.to_scipy().toarray(), Y)
+
+
+def test_weighted_documents__refuse_another_data_set(tmp_path: Path) -> None:
+    small, large = (
+        ingest_matrices(
+            *(scipy.sparse.csr_array(side) for side in random_matrices(9, 5, n_labels)),
+            tmp_path / f"{n_labels}",
+        )
+        for n_labels in (3, 4)
+    )
+    with pytest.raises(InputError, match="Found 5 and 4"):
+        weighted_documents(large, small)
+
+
+@pytest.mark.parametrize("n_parallel", [1, 3])
+def test_select__finds_what_separate_fits_find(planted: Dense, n_parallel: int) -> None:
+    X, Y = planted
+    lams, most = (0.01, 1.0, 30.0), 3
+    aside = naive_heads.held_out(len(X), 0.1)
+    assert 5 < aside.sum() < 40
+    expected = {}
+    for lam in lams:
+        for n_outer in range(1, most + 1):
+            model = Leml(2, lam, n_outer).fit(sparse_rows(X[~aside]), sparse_rows(Y[~aside]))
+            measured = naive_measures(model.scores(sparse_rows(X[aside])), Y[aside])
+            expected[lam, n_outer] = measured["auc"] + measured["p@1"]
+    candidates = [{"lam": lam, "n_outer": most} for lam in lams]
+    found = select_and_fit(
+        partial(Leml, 2), candidates, sparse_rows(X), sparse_rows(Y), "n_outer", n_parallel
+    )
+    best = max(expected, key=expected.__getitem__)
+    assert best == (found.chosen["lam"], found.chosen["n_outer"])
+    assert found.held_out["auc"] + found.held_out["p@1"] == pytest.approx(expected[best])
+    assert [trial["lam"] for trial in found.trials] == list(lams)
+    for trial in found.trials:
+        best_of_lam = max(expected[trial["lam"], n] for n in range(1, most + 1))
+        assert trial["auc"] + trial["p@1"] == pytest.approx(best_of_lam)
+    refitted = Leml(2, *best).fit(sparse_rows(X), sparse_rows(Y))
+    np.testing.assert_array_equal(found.model.W_, refitted.W_)
+    assert found.selection_seconds > 0
+    assert found.fit_seconds > 0
+
+
+def test_select__without_iterations_passes_settings_on(planted: Dense) -> None:
+    X, Y = map(sparse_rows, planted)
+    found = select_and_fit(OneVsAll, [{"C": 1e-4}, {"C": 1.0}], X, Y)
+    assert found.chosen == {"C": 1.0}
+
+
+def test_select__goes_by_precision_where_no_auc_is_defined(planted: Dense) -> None:
+    X, Y = planted
+    everything = np.ones((len(Y), 1))  # the one label is on each document
+    found = select_and_fit(
+        partial(Leml, 1), [{"lam": 1.0, "n_outer": 2}], *map(sparse_rows, (X, everything)), "n_outer"
+    )
+    assert found.held_out["p@1"] == 1
+    assert found.chosen["n_outer"] == 1  # of equals the first
+
+
+def test_select__refuses_documents_without_labels(planted: Dense) -> None:
+    X, Y = planted
+    with pytest.raises(InputError, match="with 0 labels in all"):
+        select_and_fit(OneVsAll, [{"C": 1.0}], sparse_rows(X), sparse_rows(0 * Y))
+
+
+@pytest.mark.parametrize(
+    ("method", "loss"),
+    [("leml", "squared"), ("leml", "logistic"), ("leml", "hinge"), ("wsabie", "squared"), ("ova", "squared")],
+)
+def test_fit_baseline__every_method_beats_the_most_frequent_label(
+    planted: Dense, monkeypatch: pytest.MonkeyPatch, method: str, loss: str
+) -> None:
+    monkeypatch.setitem(recipes.N_OUTER, loss, 3)
+    X, Y = map(sparse_rows, planted)
+    found = fit_baseline(method, X, Y, 6, loss)
+    assert evaluate(found.model, X, Y)["p@1"] > planted[1].mean(axis=0).max() + 0.2
+    assert found.model.nbytes > 0
+
+
+@pytest.mark.parametrize(("method", "loss"), [("magic", "squared"), ("leml", "magic")])
+def test_fit_baseline__refuses_what_it_does_not_know(planted: Dense, method: str, loss: str) -> None:
+    with pytest.raises(InputError, match="Found magic"):
+        fit_baseline(method, *map(sparse_rows, planted), 2, loss)
+
+
+@pytest.mark.parametrize("method", recipes.METHODS)
+def test_command__prints_what_was_measured(
+    planted: Dense,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    method: str,
+) -> None:
+    pytest.importorskip("psutil")
+    from benchmarks.baselines.__main__ import main
+
+    X, Y = planted
+    (tmp_path / "toy").mkdir()
+    for split in ("train", "test"):
+        lines = [
+            ",".join(map(str, np.flatnonzero(y))) + " " + " ".join(f"{i}:1" for i in np.flatnonzero(x))
+            for x, y in zip(X, Y, strict=True)
+        ]
+        text = "\n".join([f"{len(X)} {X.shape[1]} {Y.shape[1]}", *lines, ""])
+        (tmp_path / "toy" / f"{split}.txt").write_text(text)
+    arguments = ["baselines", "toy", "--method", method, "--k", "4", "--data", str(tmp_path)]
+    monkeypatch.setattr("sys.argv", arguments)
+    main()
+    result = json.loads(capsys.readouterr().out)
+    assert result["method"] == method
+    assert result["train"] == result["test"] == list(X.shape)
+    assert 0.5 < result["test_metrics"]["p@1"] <= 1
+    assert result["chosen"].keys() <= result["trials"][0].keys()
