@@ -9,7 +9,11 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from pipeline import Corpus, InputError, ingest_xmc
+from benchmarks.methods.split import Split
+from pipeline import SHAPES, Corpus, InputError, ingest_shape, ingest_xmc
+
+TEST_SHARE = 0.02
+"""Of a planted corpus, for testing: these are large."""
 
 
 def data_folder(given: Path | None) -> Path:
@@ -38,6 +42,35 @@ def ingest_splits(name: str, data: Path, work: Path) -> tuple[Corpus, Corpus]:
             )
         )
     return corpora[0], corpora[1]
+
+
+def prepare_split(dataset: str, data: Path | None, work: Path, test_docs: int | None = None) -> Split:
+    """Training and test documents in `work`: of a data set, or drawn, as `amazoncat:0.5` says.
+
+    Parameters
+    ----------
+    dataset
+        The name of a folder below `data`, or SHAPE:SCALE: a shape of the paper's, a share of its documents.
+    """
+    shape, colon, scale = dataset.partition(":")
+    if not colon:
+        ingest_splits(dataset, data_folder(data), work)
+        paths = (str(work / f"{dataset}-{split}.zarr") for split in ("train", "test"))
+        return Split(*paths, test_docs=test_docs)
+    if shape not in SHAPES or not _is_share(scale):
+        raise InputError(
+            f"A planted corpus is SHAPE:SCALE. Found {dataset}. Shapes are {', '.join(SHAPES)}, the scale is "
+            "a share of the documents, as in amazoncat:0.5."
+        )
+    ingest_shape(shape, work / f"{shape}.zarr", scale=float(scale), overwrite=True)
+    return Split(str(work / f"{shape}.zarr"), None, TEST_SHARE, test_docs)
+
+
+def _is_share(text: str) -> bool:
+    try:
+        return 0 < float(text) <= 1
+    except ValueError:
+        return False
 
 
 def _find(folder: Path, stem: str) -> Path | None:

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import platform
+import signal
 import subprocess
 import sys
+import tempfile
+import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import psutil
 
@@ -32,29 +38,91 @@ def machine() -> dict[str, Any]:
     }
 
 
-def run_measured(code: str, *arguments: object) -> dict[str, Any]:
-    """Run Python code in a process of its own, and watch the memory of it and its children.
+@dataclass
+class Watched:
+    """What became of a process, and the memory of it and its children."""
 
-    The code prints one JSON object on its last line; `peak_mb` and `seconds` of the process are added.
+    ended: Literal["done", "failed", "timeout"] = "done"
+    seconds: float = 0.0
+    peaks: dict[str, int] = field(default_factory=dict)
+    """Most bytes in memory at a time, in each phase that the process told of, in their order."""
+    result: dict[str, Any] = field(default_factory=dict)
+    """The JSON object in its last line."""
+    said: str = ""
+    """The end of what it wrote to stderr."""
+
+    @property
+    def peak(self) -> int:
+        return max(self.peaks.values(), default=0)
+
+
+def watch(
+    command: Sequence[object], timeout: float = math.inf, tell: Callable[[str], None] | None = None
+) -> Watched:
+    """Run a command, and look at the memory of its processes every few milliseconds.
+
+    A line `phase NAME` of its output begins a phase; the last line, where it succeeds, is a JSON object.
+
+    Parameters
+    ----------
+    timeout
+        Seconds after which it is ended, with all processes it has started.
+    tell
+        Called with each phase's name.
     """
-    started = time.perf_counter()
-    process = subprocess.Popen(
-        [sys.executable, "-c", code, *map(str, arguments)], stdout=subprocess.PIPE, text=True
-    )
-    peak = 0
-    tree = psutil.Process(process.pid)
-    while process.poll() is None:
+    started, watched, lines, phase = time.perf_counter(), Watched(), [""], ["start"]
+    with tempfile.TemporaryFile("w+") as errors:
+        process = subprocess.Popen(
+            list(map(str, command)), stdout=subprocess.PIPE, stderr=errors, text=True, start_new_session=True
+        )
+
+        def listen() -> None:
+            assert process.stdout is not None
+            with process.stdout as output:
+                for line in output:
+                    if line.startswith("phase "):
+                        phase[0] = line.split()[1]
+                        if tell is not None:
+                            tell(phase[0])
+                    else:
+                        lines.append(line)
+
+        listener = threading.Thread(target=listen)
+        listener.start()
+        tree = psutil.Process(process.pid)
+        while process.poll() is None:
+            with suppress(psutil.NoSuchProcess):
+                used = sum(member.memory_info().rss for member in [tree, *tree.children(recursive=True)])
+                watched.peaks[phase[0]] = max(used, watched.peaks.get(phase[0], 0))
+            if time.perf_counter() - started > timeout:
+                watched.ended = "timeout"
+                os.killpg(process.pid, signal.SIGKILL)  # the group is its own: nobody else is in it
+                process.wait()
+            time.sleep(0.02)
+        listener.join()
+        errors.seek(0)
+        watched.said = errors.read()[-2000:].strip()
+    watched.seconds = time.perf_counter() - started
+    if watched.ended == "done":
         try:
-            members = [tree, *tree.children(recursive=True)]
-            peak = max(peak, sum(member.memory_info().rss for member in members))
-        except psutil.NoSuchProcess:
-            pass
-        time.sleep(0.02)
-    output = process.stdout.read() if process.stdout else ""
-    if process.returncode:
-        raise RuntimeError(f"the measured process failed with code {process.returncode}")
-    result: dict[str, Any] = json.loads(output.strip().splitlines()[-1])
-    return {**result, "peak_mb": round(peak / 1e6, 1), "process_seconds": time.perf_counter() - started}
+            watched.result = json.loads(lines[-1])
+        except ValueError:
+            watched.ended = "failed"
+        if process.returncode:
+            watched.ended = "failed"
+    return watched
+
+
+def run_measured(code: str, *arguments: object) -> dict[str, Any]:
+    """Run Python code in a process of its own; what it printed last, with `peak_mb` and `process_seconds`."""
+    watched = watch([sys.executable, "-c", code, *arguments])
+    if watched.ended != "done":
+        raise RuntimeError(f"the measured process failed:\n{watched.said}")
+    return {
+        **watched.result,
+        "peak_mb": round(watched.peak / 1e6, 1),
+        "process_seconds": watched.seconds,
+    }
 
 
 def forget(paths: Iterable[Path]) -> None:

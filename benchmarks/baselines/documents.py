@@ -41,6 +41,15 @@ def weighted_documents(corpus: Corpus, train: Corpus) -> tuple[SparseRows, Spars
     return weighting.of(words), SparseRows(Y.indptr, Y.indices, None, train.n_labels)
 
 
+def best_labels(model: Baseline, X: SparseRows, n_labels: int, k: int) -> tuple[Array, Array]:
+    """The k best labels of each document and their scores, both (n, k); -1 where there are fewer labels."""
+    labels = np.full((X.n_rows, k), -1, np.int32)
+    best = np.full((X.n_rows, k), -np.inf, np.float32)
+    for rows in _slabs(X.n_rows, n_labels):
+        keep_best(model.scores(X.slice(rows.start, rows.stop)), 0, labels[rows], best[rows])
+    return labels, best
+
+
 def evaluate(
     model: Baseline,
     X: SparseRows,
@@ -62,14 +71,18 @@ def evaluate(
         (L,) for the propensity-scored metrics.
     """
     sums = RankingSums.zero(ks)
-    step = max(1, _SLAB_FLOATS // max(1, Y.n_columns))
-    for top in range(0, X.n_rows, step):
-        stop = min(top + step, X.n_rows)
-        truth = Y.slice(top, stop)
-        scores = model.scores(X.slice(top, stop))  # (s, L)
-        labels = np.full((stop - top, max(ks)), -1, np.int32)
+    for rows in _slabs(X.n_rows, Y.n_columns):
+        truth = Y.slice(rows.start, rows.stop)
+        scores = model.scores(X.slice(rows.start, rows.stop))  # (s, L)
+        labels = np.full((truth.n_rows, max(ks)), -1, np.int32)
         best = np.full(labels.shape, -np.inf, np.float32)
         keep_best(scores, 0, labels, best)
         auc = document_auc(scores, truth)
         sums = sums.merge(ranking_sums(labels, truth, ks, inverse_propensity, auc))
     return sums.finish()
+
+
+def _slabs(n_rows: int, n_labels: int) -> list[slice]:
+    """Rows to score at a time."""
+    step = max(1, _SLAB_FLOATS // max(1, n_labels))
+    return [slice(top, min(top + step, n_rows)) for top in range(0, n_rows, step)]

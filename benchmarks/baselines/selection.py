@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +12,7 @@ import numpy as np
 
 from benchmarks.baselines import Baseline
 from benchmarks.baselines.documents import evaluate
+from benchmarks.baselines.recipes import Recipe
 from pipeline.corpus.rows import SparseRows
 from pipeline.corpus.split import in_test
 from pipeline.errors import InputError
@@ -20,70 +20,55 @@ from pipeline.passes.held_out import HELD_OUT_SEED
 
 SHARE = 0.1
 """Of the training documents, held out for the choice."""
+MOST_DOCS = 50_000
+"""Training documents that a choice looks at: with more of them settings hardly change, and time does."""
 MEASURES = ("auc", "p@1", "p@3", "p@5")
 
 
 @dataclass(frozen=True)
-class Selected:
-    """A model of all training documents, and how its settings were found.
+class Choice:
+    """Settings, and how they were found.
 
     Parameters
     ----------
-    model
-        Fitted on all training documents, with the chosen settings.
-    chosen
-        The settings, the number of iterations among them.
+    settings
+        The chosen ones, the number of iterations among them.
     held_out
-        Metrics of the chosen settings on the held-out documents.
+        Metrics of these on the held-out documents.
     trials
         For each candidate its settings, those metrics at its best number of iterations, and `seconds`.
-    selection_seconds
+    seconds
         All fits and evaluations that the choice took.
-    fit_seconds
-        The fit of the final model alone, everything compiled before.
+    n_docs
+        Training documents that it looked at.
     """
 
-    model: Baseline
-    chosen: dict[str, Any]
+    settings: dict[str, Any]
     held_out: dict[str, float]
     trials: list[dict[str, Any]]
-    selection_seconds: float
-    fit_seconds: float
+    seconds: float
+    n_docs: int
 
 
-def select_and_fit(
-    make: Callable[..., Baseline],
-    candidates: Sequence[dict[str, Any]],
-    X: SparseRows,
-    Y: SparseRows,
-    iterations: str | None = None,
-    n_parallel: int = 1,
-) -> Selected:
-    """Choose by AUC + P@1 on a tenth of the documents, then fit on all of them.
+def choose(recipe: Recipe, X: SparseRows, Y: SparseRows) -> Choice:
+    """Choose settings by AUC + P@1 on a tenth of the documents, or of the first `MOST_DOCS` of many.
 
     A candidate is fitted once: measured after each of its iterations, it tells how many to take. Of equals
     the first wins. The tenth is the one that hash of the row's number picks, as for our own heads.
 
     Parameters
     ----------
-    make
-        Makes an unfitted model from settings.
-    candidates
-        Settings to choose among, each with the most iterations where there are any.
     X, Y
         (N, D) weighted words and (N, L) labels of the training documents.
-    iterations
-        The name of the setting that counts iterations; None for a method without.
-    n_parallel
-        Candidates to be fitted at the same time, for a method that keeps to one thread.
     """
     started = time.perf_counter()
-    mask = in_test(np.arange(X.n_rows), SHARE, HELD_OUT_SEED)
+    n_docs = min(X.n_rows, MOST_DOCS)
+    mask = in_test(np.arange(n_docs), SHARE, HELD_OUT_SEED)
     kept, aside = np.flatnonzero(~mask), np.flatnonzero(mask)
     train, held_out = (X.take(kept), Y.take(kept)), (X.take(aside), Y.take(aside))
     if not len(kept) or not held_out[1].nnz:
         raise InputError(
-            f"Settings need documents to be chosen on. Found {len(aside)} of {X.n_rows} set aside, with "
+            f"Settings need documents to be chosen on. Found {len(aside)} of {n_docs} set aside, with "
             f"{held_out[1].nnz} labels in all. Pass more documents, or settings of your own."
         )
 
@@ -92,7 +77,7 @@ def select_and_fit(
 
         def note(model: Baseline) -> None:
             metrics = evaluate(model, *held_out)
-            counted = {} if iterations is None else {iterations: len(points) + 1}
+            counted = {recipe.iterations: len(points) + 1} if recipe.iterations else {}
             points.append(
                 {
                     "settings": {**settings, **counted},
@@ -101,23 +86,19 @@ def select_and_fit(
                 }
             )
 
-        make(**settings).fit(*train, note)
+        recipe.make(**settings).fit(*train, note)
         return points
 
-    with ThreadPoolExecutor(n_parallel) as pool:
-        trials = list(pool.map(trial, candidates))
+    with ThreadPoolExecutor(recipe.n_parallel) as pool:
+        trials = list(pool.map(trial, recipe.candidates))
     best_of_each = [max(points, key=_objective) for points in trials]
     best = max(best_of_each, key=_objective)
-    selected = time.perf_counter()
-    model = make(**best["settings"])
-    model.fit(X, Y)
-    return Selected(
-        model,
+    return Choice(
         best["settings"],
         best["metrics"],
         [{**point["settings"], **point["metrics"], "seconds": point["seconds"]} for point in best_of_each],
-        selected - started,
-        time.perf_counter() - selected,
+        time.perf_counter() - started,
+        n_docs,
     )
 
 

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 from functools import partial
 from pathlib import Path
 
@@ -8,12 +7,12 @@ import numpy as np
 import pytest
 import scipy.sparse
 
-from benchmarks.baselines import documents, recipes
-from benchmarks.baselines.documents import evaluate, weighted_documents
+from benchmarks.baselines import documents, selection
+from benchmarks.baselines.documents import best_labels, evaluate, weighted_documents
 from benchmarks.baselines.leml import Leml
 from benchmarks.baselines.one_vs_all import OneVsAll
-from benchmarks.baselines.recipes import fit_baseline
-from benchmarks.baselines.selection import select_and_fit
+from benchmarks.baselines.recipes import Recipe
+from benchmarks.baselines.selection import choose
 from pipeline import ingest_matrices
 from pipeline.errors import InputError
 from tests import naive_heads, naive_metrics
@@ -81,7 +80,7 @@ def test_weighted_documents__refuse_another_data_set(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("n_parallel", [1, 3])
-def test_select__finds_what_separate_fits_find(planted: Dense, n_parallel: int) -> None:
+def test_choose__finds_what_separate_fits_find(planted: Dense, n_parallel: int) -> None:
     X, Y = planted
     lams, most = (0.01, 1.0, 30.0), 3
     aside = naive_heads.held_out(len(X), 0.1)
@@ -92,90 +91,74 @@ def test_select__finds_what_separate_fits_find(planted: Dense, n_parallel: int) 
             model = Leml(2, lam, n_outer).fit(sparse_rows(X[~aside]), sparse_rows(Y[~aside]))
             measured = naive_measures(model.scores(sparse_rows(X[aside])), Y[aside])
             expected[lam, n_outer] = measured["auc"] + measured["p@1"]
-    candidates = [{"lam": lam, "n_outer": most} for lam in lams]
-    found = select_and_fit(
-        partial(Leml, 2), candidates, sparse_rows(X), sparse_rows(Y), "n_outer", n_parallel
-    )
+    candidates = tuple({"lam": lam, "n_outer": most} for lam in lams)
+    recipe = Recipe(partial(Leml, 2), candidates, "n_outer", n_parallel=n_parallel)
+    found = choose(recipe, sparse_rows(X), sparse_rows(Y))
     best = max(expected, key=expected.__getitem__)
-    assert best == (found.chosen["lam"], found.chosen["n_outer"])
+    assert best == (found.settings["lam"], found.settings["n_outer"])
     assert found.held_out["auc"] + found.held_out["p@1"] == pytest.approx(expected[best])
     assert [trial["lam"] for trial in found.trials] == list(lams)
     for trial in found.trials:
         best_of_lam = max(expected[trial["lam"], n] for n in range(1, most + 1))
         assert trial["auc"] + trial["p@1"] == pytest.approx(best_of_lam)
-    refitted = Leml(2, *best).fit(sparse_rows(X), sparse_rows(Y))
-    np.testing.assert_array_equal(found.model.W_, refitted.W_)
-    assert found.selection_seconds > 0
-    assert found.fit_seconds > 0
+    assert found.seconds > 0
+    assert found.n_docs == len(X)
 
 
-def test_select__without_iterations_passes_settings_on(planted: Dense) -> None:
+def test_choose__looks_at_the_first_documents_of_many(
+    planted: Dense, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    X, Y = planted
+    recipe = Recipe(partial(Leml, 2), ({"lam": 1.0, "n_outer": 2},), "n_outer")
+    of_few = choose(recipe, sparse_rows(X[:120]), sparse_rows(Y[:120]))
+    monkeypatch.setattr(selection, "MOST_DOCS", 120)
+    found = choose(recipe, sparse_rows(X), sparse_rows(Y))
+    assert found.n_docs == 120
+    assert found.held_out == of_few.held_out
+
+
+def test_choose__without_iterations_passes_settings_on(planted: Dense) -> None:
     X, Y = map(sparse_rows, planted)
-    found = select_and_fit(OneVsAll, [{"C": 1e-4}, {"C": 1.0}], X, Y)
-    assert found.chosen == {"C": 1.0}
+    found = choose(Recipe(OneVsAll, ({"C": 1e-4}, {"C": 1.0})), X, Y)
+    assert found.settings == {"C": 1.0}
 
 
-def test_select__goes_by_precision_where_no_auc_is_defined(planted: Dense) -> None:
+def test_choose__goes_by_precision_where_no_auc_is_defined(planted: Dense) -> None:
     X, Y = planted
     everything = np.ones((len(Y), 1))  # the one label is on each document
-    found = select_and_fit(
-        partial(Leml, 1), [{"lam": 1.0, "n_outer": 2}], *map(sparse_rows, (X, everything)), "n_outer"
-    )
+    recipe = Recipe(partial(Leml, 1), ({"lam": 1.0, "n_outer": 2},), "n_outer")
+    found = choose(recipe, *map(sparse_rows, (X, everything)))
     assert found.held_out["p@1"] == 1
-    assert found.chosen["n_outer"] == 1  # of equals the first
+    assert found.settings["n_outer"] == 1  # of equals the first
 
 
-def test_select__refuses_documents_without_labels(planted: Dense) -> None:
+def test_choose__refuses_documents_without_labels(planted: Dense) -> None:
     X, Y = planted
     with pytest.raises(InputError, match="with 0 labels in all"):
-        select_and_fit(OneVsAll, [{"C": 1.0}], sparse_rows(X), sparse_rows(0 * Y))
+        choose(Recipe(OneVsAll, ({"C": 1.0},)), sparse_rows(X), sparse_rows(0 * Y))
 
 
-@pytest.mark.parametrize(
-    ("method", "loss"),
-    [("leml", "squared"), ("leml", "logistic"), ("leml", "hinge"), ("wsabie", "squared"), ("ova", "squared")],
-)
-def test_fit_baseline__every_method_beats_the_most_frequent_label(
-    planted: Dense, monkeypatch: pytest.MonkeyPatch, method: str, loss: str
-) -> None:
-    monkeypatch.setitem(recipes.N_OUTER, loss, 3)
+@pytest.mark.parametrize("method", ["leml", "leml-logistic", "leml-hinge", "wsabie", "ova"])
+def test_recipe__every_method_beats_the_most_frequent_label(planted: Dense, method: str) -> None:
     X, Y = map(sparse_rows, planted)
-    found = fit_baseline(method, X, Y, 6, loss)
-    assert evaluate(found.model, X, Y)["p@1"] > planted[1].mean(axis=0).max() + 0.2
-    assert found.model.nbytes > 0
+    recipe = Recipe.of(method, 6, len(planted[0]), 0, 2)
+    model = recipe.make(**choose(recipe, X, Y).settings).fit(X, Y)
+    assert evaluate(model, X, Y)["p@1"] > planted[1].mean(axis=0).max() + 0.2
+    assert model.nbytes > 0
+    labels, scores = best_labels(model, X, Y.n_columns, 3)
+    assert evaluate(model, X, Y, (1,))["p@1"] == pytest.approx(
+        planted[1][range(len(labels)), labels[:, 0]].mean()
+    )
+    assert (np.diff(scores, axis=1) <= 0).all()
 
 
-@pytest.mark.parametrize(("method", "loss"), [("magic", "squared"), ("leml", "magic")])
-def test_fit_baseline__refuses_what_it_does_not_know(planted: Dense, method: str, loss: str) -> None:
+def test_recipe__fewer_settings_where_documents_are_many() -> None:
+    few, many = (Recipe.of("leml", 6, n_docs, 0, 2) for n_docs in (49_999, 50_000))
+    assert few.most_iterations == {"n_outer": 10}
+    assert many.most_iterations == {"n_outer": 5}
+    assert len(many.candidates) < len(few.candidates)
+
+
+def test_recipe__refuses_what_it_does_not_know() -> None:
     with pytest.raises(InputError, match="Found magic"):
-        fit_baseline(method, *map(sparse_rows, planted), 2, loss)
-
-
-@pytest.mark.parametrize("method", recipes.METHODS)
-def test_command__prints_what_was_measured(
-    planted: Dense,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    method: str,
-) -> None:
-    pytest.importorskip("psutil")
-    from benchmarks.baselines.__main__ import main
-
-    X, Y = planted
-    (tmp_path / "toy").mkdir()
-    for split in ("train", "test"):
-        lines = [
-            ",".join(map(str, np.flatnonzero(y))) + " " + " ".join(f"{i}:1" for i in np.flatnonzero(x))
-            for x, y in zip(X, Y, strict=True)
-        ]
-        text = "\n".join([f"{len(X)} {X.shape[1]} {Y.shape[1]}", *lines, ""])
-        (tmp_path / "toy" / f"{split}.txt").write_text(text)
-    arguments = ["baselines", "toy", "--method", method, "--k", "4", "--data", str(tmp_path)]
-    monkeypatch.setattr("sys.argv", arguments)
-    main()
-    result = json.loads(capsys.readouterr().out)
-    assert result["method"] == method
-    assert result["train"] == result["test"] == list(X.shape)
-    assert 0.5 < result["test_metrics"]["p@1"] <= 1
-    assert result["chosen"].keys() <= result["trials"][0].keys()
+        Recipe.of("magic", 2, 100, 0, 1)
