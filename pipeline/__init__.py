@@ -6,6 +6,7 @@ from pipeline.ingest.matrices import ingest_matrices
 from pipeline.ingest.synthetic import SHAPES, Planted, ingest_planted, ingest_shape
 from pipeline.ingest.xmc import ingest_xmc
 from pipeline.model.labeler import MomentLabeler
+from pipeline.report.page import write_report
 from pipeline.verify import check
 
 __all__ = [
@@ -21,4 +22,5 @@ __all__ = [
     "ingest_planted",
     "ingest_shape",
     "ingest_xmc",
+    "write_report",
 ]

@@ -19,6 +19,7 @@ from dask.utils import parse_bytes
 
 from pipeline.cli_fit import fit
 from pipeline.cli_options import Json, Overwrite, Quiet, Threads, tell
+from pipeline.cli_report import report
 from pipeline.corpus.describe import describe, render
 from pipeline.corpus.store import Corpus
 from pipeline.errors import InputError, ThreepassError
@@ -202,6 +203,9 @@ def check(
     tell(str(report), report.as_dict(), json_file)
     if not report.is_whole:
         raise typer.Exit(1)
+
+
+app.command(epilog="Example: threepass report model.zarr report.html --corpus test.zarr")(report)
 
 
 @app.command()

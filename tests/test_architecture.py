@@ -29,6 +29,7 @@ ROOMS = [
     "cluster",
     "cli_options",
     "cli_fit",
+    "cli_report",
     "cli",
 ]
 MODULES = sorted(path for path in ROOT.rglob("*.py") if path != ROOT / "__init__.py")
