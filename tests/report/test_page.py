@@ -6,6 +6,7 @@ import copy
 import json
 import re
 from html.parser import HTMLParser
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -86,7 +87,7 @@ def test_page__names_are_harmless(page: Path) -> None:
     assert len(outline.scripts) == 2
     data, script = outline.scripts
     assert EVIL in {row[0] for row in json.loads(data)["rows"]}
-    assert script == (Path("pipeline/report/script.js").read_text())
+    assert script == files("pipeline.report").joinpath("script.js").read_text()
     assert "img" not in {tag for tag, _ in outline.elements}
     assert not any(name.startswith("on") for _, attrs in outline.elements for name in attrs)
     assert EVIL not in text
