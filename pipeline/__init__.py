@@ -8,6 +8,7 @@ from pipeline.ingest.matrices import ingest_matrices
 from pipeline.ingest.synthetic import SHAPES, Planted, ingest_planted, ingest_shape
 from pipeline.ingest.xmc import ingest_xmc
 from pipeline.model.labeler import MomentLabeler
+from pipeline.report.page import write_report
 from pipeline.verify import check
 
 __all__ = [
@@ -28,4 +29,5 @@ __all__ = [
     "ingest_shape",
     "ingest_xmc",
     "list_datasets",
+    "write_report",
 ]

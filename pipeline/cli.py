@@ -7,7 +7,6 @@ what, where and what to do), 2 the command line is wrong.
 from __future__ import annotations
 
 import sys
-import tempfile
 import time
 import warnings
 from pathlib import Path
@@ -18,8 +17,10 @@ import typer.core
 from dask.utils import parse_bytes
 
 from pipeline.cli_data import data
+from pipeline.cli_demo import demo
 from pipeline.cli_fit import fit
 from pipeline.cli_options import Json, Overwrite, Quiet, Threads, tell
+from pipeline.cli_report import report
 from pipeline.corpus.describe import describe, render
 from pipeline.corpus.store import Corpus
 from pipeline.errors import InputError, ThreepassError
@@ -206,16 +207,8 @@ def check(
         raise typer.Exit(1)
 
 
-@app.command()
-def demo(quiet: Quiet = False) -> None:
-    """Draw a small planted corpus, put it on disk, and describe it. Needs no data and no network."""
-    with tempfile.TemporaryDirectory(prefix="threepass-demo-") as folder:
-        with ProgressDisplay(quiet) as progress:
-            corpus = ingest_shape("bibtex", Path(folder) / "demo.zarr", progress=progress)
-        print(render(describe(corpus)))
-    print(
-        "\nNext, with data of your own:\n  threepass ingest train.txt train.zarr\n  threepass info train.zarr"
-    )
+app.command(epilog="Example: threepass report model.zarr report.html --corpus test.zarr")(report)
+app.command(epilog="Example: threepass demo --out somewhere")(demo)
 
 
 def _rounded(value: float) -> str:

@@ -67,7 +67,7 @@ class ProgressDisplay:
                 self._tasks[stage] = self._bars.add_task(stage, total=total, rate="")
             self._bars.update(self._tasks[stage], completed=done, total=total, rate=rate)
         elif not self._quiet and stage not in self._finished:
-            due = seconds > 1 if done >= total else now - self._last_line > _SECONDS_BETWEEN_LINES
+            due = seconds > 1 and (done >= total or now - self._last_line > _SECONDS_BETWEEN_LINES)
             if done >= total:
                 self._finished.add(stage)
             if not due:

@@ -25,11 +25,14 @@ ROOMS = [
     "predict",
     "verify",
     "report",
+    "demo",
     "progress",
     "cluster",
     "cli_options",
     "cli_data",
     "cli_fit",
+    "cli_report",
+    "cli_demo",
     "cli",
 ]
 MODULES = sorted(path for path in ROOT.rglob("*.py") if path != ROOT / "__init__.py")

@@ -197,12 +197,6 @@ def test_check__damage_is_listed_and_exits_1(tmp_path: Path) -> None:
     check_one_line_error(threepass("info", corpus), "zarr.json is damaged")
 
 
-def test_demo() -> None:
-    run = threepass("demo")
-    assert run.returncode == 0
-    assert "4,880 documents x 1,836 terms, 159 labels" in run.stdout
-
-
 def test_errors__one_line_exit_1(tmp_path: Path) -> None:
     (tmp_path / "bad.txt").write_text(GOOD.replace("4:1", "9:1"))
     (tmp_path / "there").mkdir()
@@ -233,7 +227,9 @@ def test_usage__exit_2() -> None:
 
 def test_help__on_every_command() -> None:
     commands = re.findall(r"^  (\w+)  ", threepass("--help").stdout.split("Commands:")[1], re.MULTILINE)
-    assert {"ingest", "synth", "fit", "predict", "evaluate", "info", "check", "demo"} <= set(commands)
+    assert {"ingest", "synth", "fit", "predict", "evaluate", "info", "check", "report", "demo"} <= set(
+        commands
+    )
     for command in commands:
         assert "Usage: " in threepass(command, "--help").stdout
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import scipy.linalg
@@ -26,11 +26,19 @@ class Whitening:
     """(D, K)."""
     eigenvalues: Array
     """(K,) positive, descending."""
+    further: Array = field(default_factory=lambda: np.zeros(0))
+    """(m,) positive, descending: the next eigenvalues, for people to see what K leaves out; those of a sketch
+    are too small rather than too large."""
 
     @classmethod
     def of_basis(cls, basis: Array, eigenvalues: Array) -> Whitening:
         """From Omega (D, K), which has orthonormal columns."""
         return cls(np.asarray(basis / np.sqrt(eigenvalues).astype(basis.dtype)), eigenvalues)
+
+
+def n_further(n_components: int) -> int:
+    """How many eigenvalues beyond K are kept, where there are so many."""
+    return max(10, n_components // 4)
 
 
 def exact_whitening(M2: Array, n_components: int, seed: int = 0) -> Whitening:
@@ -39,15 +47,16 @@ def exact_whitening(M2: Array, n_components: int, seed: int = 0) -> Whitening:
     Cost: O(D² K) for each of some ten Arnoldi sweeps, or O(D³).
     """
     D = len(M2)
-    K = min(n_components, D)
-    if D <= 500 or 4 * K >= D:
+    K = min(n_components + n_further(n_components), D)
+    if D <= 500 or 4 * n_components >= D:
         values, vectors = scipy.linalg.eigh(M2, subset_by_index=(D - K, D - 1))
     else:
         start = np.random.default_rng(seed).standard_normal(D)
         values, vectors = scipy.sparse.linalg.eigsh(M2, k=K, which="LA", v0=start)
     order = np.argsort(-values)
-    order = order[: _rank(values[order], n_components)]
-    return Whitening.of_basis(vectors[:, order], values[order])
+    rank = _rank(values[order[:n_components]], n_components)
+    top, further = order[:rank], values[order[n_components:]]
+    return replace(Whitening.of_basis(vectors[:, top], values[top]), further=further[further > 0])
 
 
 def warm_start(
@@ -103,13 +112,14 @@ def sketched_whitening(
     small = vectors[:, keep] / (np.sqrt(values[keep]) if semidefinite else 1)  # (p, r)
     F = times_in_place(product, small, n_threads)  # (D, r)
     values, vectors = small_eigenpairs(gram(F, F, n_threads))
-    order = np.argsort(-values)[:n_components]
+    order = np.argsort(-values)[: n_components + n_further(n_components)]
     order = order[values[order] > 0]
     eigenvalues = values[order] if semidefinite else np.sqrt(values[order])
+    order, eigenvalues, further = order[:n_components], eigenvalues[:n_components], eigenvalues[n_components:]
     rank = _rank(eigenvalues, n_components)
     order, eigenvalues = order[:rank], eigenvalues[:rank]
     W = F @ (vectors[:, order] / np.sqrt(values[order] * eigenvalues)).astype(F.dtype)
-    return Whitening(W, eigenvalues)
+    return Whitening(W, eigenvalues, further)
 
 
 def rotated(whitening: Whitening, M2: Array) -> tuple[Whitening, Array]:
@@ -132,7 +142,7 @@ def rotated(whitening: Whitening, M2: Array) -> tuple[Whitening, Array]:
     order = np.argsort(-values)
     order = order[: _rank(values[order], len(root))]
     R = root[:, None] * vectors[:, order] / np.sqrt(values[order])
-    return Whitening(whitening.W @ R.astype(whitening.W.dtype), values[order]), R
+    return Whitening(whitening.W @ R.astype(whitening.W.dtype), values[order], whitening.further), R
 
 
 def _orthonormal(matrix: Array, n_turns: int = 2, n_threads: int | None = None) -> Array:

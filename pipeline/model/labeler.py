@@ -117,8 +117,10 @@ class MomentLabeler(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     n_passes_ : int
         Full reads of the corpus: 3, and `refine_passes`.
     fit_stats_ : dict
-        Seconds of each stage, share of the corpus that a sample read once more, choices made and by what
-        (`choice`), how good they are on the held-out training documents (`held_out`), and bytes of the model.
+        Seconds of each stage, and what the process had held at most by its end (`peak_bytes`); the corpus;
+        the eigenvalues after the first K (`further_eigenvalues`), share of the corpus that a sample read once
+        more, choices made and by what (`choice`), how good they are on the held-out training documents
+        (`held_out`), and bytes of the model.
 
     Examples
     --------

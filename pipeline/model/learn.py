@@ -28,7 +28,7 @@ from pipeline.model.error_bars import ErrorBars, half_directions, word_error_bar
 from pipeline.model.heads import Head, Topics
 from pipeline.model.learn_head import HeadLearning, HeadSettings
 from pipeline.passes.labels import Directions, Labels
-from pipeline.passes.machine import available_bytes
+from pipeline.passes.machine import available_bytes, peak_bytes
 from pipeline.passes.pairs import Pairs, Statistics, exact_m2, sketched_m2
 from pipeline.passes.plan import BASE_BYTES, Plan, Wanted, gigabytes, make_plan
 from pipeline.passes.run import Pass, Runner
@@ -94,7 +94,7 @@ def learn(corpus: Corpus, settings: Settings, runner: Runner) -> Learned:
     Cost: pass 1 sum nnz(x)² or 2 nnz p, pass 2 nnz K + N K³/6, pass 3 (nnz(X) + nnz(Y)) K multiply-adds;
     memory does not grow with the documents, but for the sample; `Settings.plan` tells what it is.
     """
-    stats: dict[str, Any] = {}
+    stats: dict[str, Any] = {"corpus": _described(corpus)}
     clock = _Clock(stats)
     view = settings.view
     plan = settings.plan(corpus, runner.n_threads)
@@ -113,6 +113,7 @@ def learn(corpus: Corpus, settings: Settings, runner: Runner) -> Learned:
     clock.mark("triples")
     moments = triples.moments(triple_sums, EVEN, ODD)
     stats["whitening_error"] = float(abs(moments.M2 - np.eye(K)).max())
+    stats["further_eigenvalues"] = whitening.further.tolist()
     whitening, R = rotated(whitening, moments.M2)
     tensor = decompose(_carried(moments, R).M3, settings.tensor, seed=settings.seed)
     clock.mark("tensor")
@@ -272,9 +273,21 @@ def check_enough_documents(n_docs: int, n_components: int) -> None:
         )
 
 
+def _described(corpus: Corpus) -> dict[str, Any]:
+    """What it was learned from."""
+    return {
+        "fingerprint": corpus.fingerprint,
+        "documents": corpus.n_docs,
+        "terms": corpus.n_terms,
+        "labels": corpus.n_labels,
+        "blocks": corpus.n_blocks,
+        "kind": str(corpus.info.source.get("kind", "unknown")),
+    }
+
+
 @dataclass(slots=True)
 class _Clock:
-    """Seconds of each stage, into the fit's statistics."""
+    """Seconds of each stage, and the most that the process had held by its end, into the fit's statistics."""
 
     stats: dict[str, Any]
     last: float = field(default_factory=time.perf_counter)
@@ -284,4 +297,6 @@ class _Clock:
         seconds = self.stats.setdefault("seconds", {})
         seconds[stage] = seconds.get(stage, 0.0) + now - self.last
         self.last = now
+        if (peak := peak_bytes()) is not None:
+            self.stats.setdefault("peak_bytes", {})[stage] = peak
         give_back_memory()

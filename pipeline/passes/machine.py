@@ -28,6 +28,15 @@ def available_bytes() -> int | None:
     return int(lines["MemAvailable"].split()[0]) * 1024
 
 
+def peak_bytes() -> int | None:
+    """The most that this process ever held, or None where the system does not tell."""
+    status = Path("/proc/self/status")
+    if not status.exists():
+        return None
+    lines = dict(line.split(":", 1) for line in status.read_text().splitlines())
+    return int(lines["VmHWM"].split()[0]) * 1024
+
+
 @dataclass(frozen=True, slots=True)
 class Rates:
     """By all threads together."""

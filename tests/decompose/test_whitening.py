@@ -129,6 +129,8 @@ def test_exact__whitens_a_planted_corpus(
     M2 = naive.m2_by_products(planted[1][:, :D], view.counts, view.drop_self_pairs)
     whitening = exact_whitening(M2, K)
     np.testing.assert_allclose(whitening.eigenvalues, np.linalg.eigvalsh(M2)[::-1][:K], rtol=1e-8)
+    further = np.linalg.eigvalsh(M2)[::-1][K : K + len(whitening.further)]
+    np.testing.assert_allclose(whitening.further, further, rtol=1e-6, atol=1e-12)
     assert_whitens(whitening, M2, 1e-7)
 
 
@@ -222,6 +224,8 @@ def test_sketched__equals_exact_when_the_sketch_spans_everything(is_semidefinite
         M2 -= 0.02 * np.eye(80)
     whitening = from_sketch(M2, 6, 80, semidefinite=is_semidefinite)
     np.testing.assert_allclose(whitening.eigenvalues, np.linalg.eigvalsh(M2)[::-1][:6], rtol=1e-4)
+    n_further = 10 if is_semidefinite else 0  # an indefinite core is good for the first K alone
+    np.testing.assert_allclose(whitening.further, np.linalg.eigvalsh(M2)[::-1][6 : 6 + n_further], rtol=1e-3)
     assert_whitens(whitening, M2, 1e-3)
 
 

@@ -1,0 +1,335 @@
+"""A corpus that is on every machine: what the installed Python libraries say about themselves.
+
+A document is the docstring of a public object. Its labels are where the object lives (package and modules),
+what it is (class, function, method, ...) and which parameters its docstring describes. Sources are parsed,
+not run: importing any odd module of the standard library may open a browser or a window. Only objects that
+are compiled, and so have no source, are looked at in modules that are safe to import.
+
+What would make the labels too easy to tell is left out of a text: the object's own name and signature, code,
+and the lines that introduce a parameter (what is said about the parameter stays).
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import importlib.util
+import inspect
+import re
+import sys
+import warnings
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Unpack
+
+import numpy as np
+import scipy.sparse
+from sklearn.feature_extraction.text import CountVectorizer
+
+from pipeline.corpus.store import Corpus
+from pipeline.errors import InputError
+from pipeline.ingest.matrices import ingest_matrices
+from pipeline.ingest.spool import IngestKeywords, Progress
+
+STANDARD_LIBRARY = "stdlib"
+PACKAGES = (
+    *("numpy", "scipy", "sklearn", "pandas", "dask", "distributed", "dask_ml", "zarr", STANDARD_LIBRARY),
+    *(
+        "bokeh",
+        "cryptography",
+        "fsspec",
+        "joblib",
+        "llvmlite",
+        "numba",
+        "pyarrow",
+        "rich",
+        "sparse",
+        "tornado",
+    ),
+)
+"""The libraries that threepass needs, and the larger ones of those that they need."""
+_COMPILED = {
+    "numpy": ("numpy", "numpy.random"),
+    "scipy": ("scipy.special",),
+    STANDARD_LIBRARY: (
+        "builtins",
+        "math",
+        "cmath",
+        "itertools",
+        "time",
+        "operator",
+        "functools",
+        "collections",
+    ),
+}
+"""Modules with much that is compiled, and which nothing happens by importing."""
+_FEWEST_WORDS = 5
+_FEWEST_DOCUMENTS = 3
+_MOST_TERMS = 20_000
+_NOT_SHIPPED_TO_USERS = {"test", "tests", "testing", "conftest", "idlelib", "lib2to3", "site-packages"}
+_WORD = re.compile(r"[^\W\d_]\w+")
+_SIGNATURE = re.compile(r"[\w.]+\s*\(.*")
+_PARAMETER = re.compile(r"(\*{0,2}[A-Za-z_]\w*(?:\s*,\s*\*{0,2}[A-Za-z_]\w*)*)\s*:(?!:)")
+_FIELD = re.compile(r":(?:param|arg|argument)\s+(?:[^:]*\s)?\*{0,2}(\w+):")
+_UNDERLINE = re.compile(r"(-{3,}|={3,}|~{3,})\s*")
+_CODE = (">>>", "In [", ".. ")
+_PARAMETER_SECTIONS = {"Parameters", "Other Parameters"}
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentedObject:
+    """One public object: its qualified name, what is said about it, and its labels."""
+
+    name: str
+    text: str
+    labels: tuple[str, ...]
+
+
+def documented_objects(
+    packages: Sequence[str] = PACKAGES, progress: Progress | None = None
+) -> list[DocumentedObject]:
+    """Every public object of some packages that has a docstring of its own, in the order of their names.
+
+    Parameters
+    ----------
+    packages
+        Names of installed packages, and `stdlib`. Those that are not installed are passed over.
+    progress
+        Called as `progress("read", packages done, packages in all)`.
+    """
+    found: dict[str, DocumentedObject] = {}
+    seen: set[str] = set()
+    for done, package in enumerate(packages, start=1):
+        for found_object in (*_parsed(package), *_compiled(package)):
+            made = _documented(package, *found_object)
+            if made is not None and made.name not in found and made.text not in seen:
+                found[made.name] = made
+                seen.add(made.text)
+        if progress is not None:
+            progress("read", done, len(packages))
+    return [found[name] for name in sorted(found)]
+
+
+def ingest_docstrings(
+    dest: str | Path, packages: Sequence[str] = PACKAGES, **options: Unpack[IngestKeywords]
+) -> tuple[Corpus, list[DocumentedObject]]:
+    """Turn the docstrings of installed packages into a corpus on disk.
+
+    Parameters
+    ----------
+    dest
+        Where the corpus shall be.
+    packages
+        See `documented_objects`.
+    **options
+        `binary`, `block_bytes`, `overwrite`, `n_threads`, `progress`: see `IngestOptions`.
+
+    Returns
+    -------
+    Corpus
+        Words are lower-cased; those in fewer than 3 documents, and English function words, are left out, and
+        so are labels of fewer than 3 documents.
+    list of DocumentedObject
+        The documents, in the order of the corpus.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> corpus, objects = ingest_docstrings(tempfile.mkdtemp() + "/zarr.zarr", ["zarr"])
+    >>> corpus.n_docs == len(objects)
+    True
+    """
+    objects = documented_objects(packages, options.get("progress"))
+    if not objects:
+        raise InputError(
+            f"No docstring was found. Packages asked for: {', '.join(packages)}. "
+            f"Name some that are installed, or {STANDARD_LIBRARY}."
+        )
+    return _ingest(objects, dest, options), objects
+
+
+def _ingest(objects: list[DocumentedObject], dest: str | Path, options: IngestKeywords) -> Corpus:
+    few = len(objects) < 10 * _FEWEST_DOCUMENTS
+    least = 1 if few else _FEWEST_DOCUMENTS
+    vectorizer = CountVectorizer(
+        token_pattern=_WORD.pattern, stop_words="english", min_df=least, max_features=_MOST_TERMS
+    )
+    X = vectorizer.fit_transform(documented.text for documented in objects)
+    counts = Counter(label for documented in objects for label in documented.labels)
+    names = sorted(label for label, count in counts.items() if count >= least)
+    number = {name: i for i, name in enumerate(names)}
+    rows = [[number[label] for label in documented.labels if label in number] for documented in objects]
+    indptr = np.concatenate([[0], np.cumsum([len(row) for row in rows])])
+    columns = np.array([label for row in rows for label in row], np.int32)
+    shape = len(objects), len(names)
+    Y = scipy.sparse.csr_array((np.ones(len(columns), np.int8), columns, indptr), shape=shape)
+    terms = vectorizer.get_feature_names_out().tolist()
+    return ingest_matrices(X, Y, dest, feature_names=terms, label_names=names, **options)
+
+
+# -- what there is -----------------------------------------------------------------------------------------
+
+Found = tuple[str, str, str, str]
+"""Module, qualified name, kind and docstring."""
+
+
+def _parsed(package: str) -> Iterator[Found]:
+    """All objects of a package's sources."""
+    for module, path in _sources(package):
+        try:
+            with warnings.catch_warnings():  # of odd escapes in other people's strings
+                warnings.simplefilter("ignore")
+                tree = ast.parse(path.read_bytes())
+        except (SyntaxError, ValueError, OSError):
+            continue  # a template, or a file for another version of Python
+        docstring = ast.get_docstring(tree)
+        if docstring:
+            yield module, module, "module", docstring
+        yield from _members(tree, module, module)
+
+
+def _members(node: ast.Module | ast.ClassDef, module: str, prefix: str) -> Iterator[Found]:
+    for member in node.body:
+        if not isinstance(member, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            continue
+        if member.name.startswith("_"):
+            continue
+        name = f"{prefix}.{member.name}"
+        docstring = ast.get_docstring(member)
+        if docstring:
+            yield module, name, _kind(member, in_class=isinstance(node, ast.ClassDef)), docstring
+        if isinstance(member, ast.ClassDef):
+            yield from _members(member, module, name)
+
+
+def _kind(node: ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef, in_class: bool) -> str:
+    if isinstance(node, ast.ClassDef):
+        bases = {base.id if isinstance(base, ast.Name) else getattr(base, "attr", "") for base in node.bases}
+        return (
+            "exception"
+            if any(base.endswith(("Error", "Exception", "Warning")) for base in bases)
+            else "class"
+        )
+    if isinstance(node, ast.AsyncFunctionDef):
+        return "coroutine"
+    if not in_class:
+        return "function"
+    decorators = {
+        part.attr if isinstance(part, ast.Attribute) else part.id
+        for part in node.decorator_list
+        if isinstance(part, ast.Attribute | ast.Name)
+    }
+    if decorators & {"property", "cached_property", "cache_readonly", "setter"}:
+        return "property"
+    return "class method" if decorators & {"classmethod", "staticmethod"} else "method"
+
+
+def _sources(package: str) -> Iterator[tuple[str, Path]]:
+    """Module names and their files, in order; found without importing anything."""
+    roots = sorted(sys.stdlib_module_names) if package == STANDARD_LIBRARY else [package]
+    for root in roots:
+        if root.startswith("_") or root in _NOT_SHIPPED_TO_USERS:
+            continue
+        try:
+            spec = importlib.util.find_spec(root)
+        except (ImportError, ValueError):
+            continue
+        if spec is None:
+            continue
+        if spec.submodule_search_locations is None:
+            if spec.origin and spec.origin.endswith(".py"):
+                yield root, Path(spec.origin)
+            continue
+        for folder in map(Path, spec.submodule_search_locations):
+            for path in sorted(folder.rglob("*.py")):
+                parts = path.relative_to(folder).with_suffix("").parts
+                if not _NOT_SHIPPED_TO_USERS.isdisjoint(parts):
+                    continue
+                yield ".".join([root, *(part for part in parts if part != "__init__")]), path
+
+
+def _compiled(package: str) -> Iterator[Found]:
+    """Objects without a source, of a few modules."""
+    for module_name in _COMPILED.get(package, ()):
+        module = importlib.import_module(module_name)
+        for name, value in _public(module):
+            kind = _compiled_kind(value)
+            if kind is None:
+                continue
+            yield module_name, f"{module_name}.{name}", kind, _docstring(value)
+            for member, part in _public(value) if kind == "class" else ():
+                if inspect.isgetsetdescriptor(part) or inspect.ismethoddescriptor(part):
+                    part_kind = "property" if inspect.isgetsetdescriptor(part) else "method"
+                    yield module_name, f"{module_name}.{name}.{member}", part_kind, _docstring(part)
+
+
+def _docstring(value: Any) -> str:
+    return value.__doc__ if isinstance(value.__doc__, str) else ""
+
+
+def _public(owner: ModuleType | type) -> Iterator[tuple[str, Any]]:
+    for name, value in sorted(vars(owner).items()):
+        if not name.startswith("_"):
+            yield name, value
+
+
+def _compiled_kind(value: Any) -> str | None:
+    if isinstance(value, np.ufunc):
+        return "ufunc"
+    if inspect.isbuiltin(value):
+        return "function"
+    if inspect.isclass(value) and not any(inspect.isfunction(part) for part in vars(value).values()):
+        return "exception" if issubclass(value, BaseException) else "class"
+    return None
+
+
+# -- what it says ------------------------------------------------------------------------------------------
+
+
+def _documented(package: str, module: str, name: str, kind: str, docstring: str) -> DocumentedObject | None:
+    text, parameters = _prose(name, docstring)
+    if len(_WORD.findall(text)) < _FEWEST_WORDS:
+        return None
+    labels = dict.fromkeys([package, *_places(package, module), kind])
+    labels |= dict.fromkeys(f"takes {parameter}" for parameter in parameters)
+    return DocumentedObject(name, text, tuple(labels))
+
+
+def _places(package: str, module: str) -> Iterable[str]:
+    """The modules that a module is in, down to the last public one; without the package itself."""
+    place = ""
+    for part in module.split("."):
+        if part.startswith("_"):
+            return
+        place = f"{place}.{part}" if place else part
+        if place != package:
+            yield place
+
+
+def _prose(name: str, docstring: str) -> tuple[str, list[str]]:
+    """A docstring without code, its object's name and parameters' names; and those parameters."""
+    lines = inspect.cleandoc(docstring).splitlines()
+    if lines and _SIGNATURE.fullmatch(lines[0].strip()):
+        opened = np.cumsum([line.count("(") - line.count(")") for line in lines])
+        lines = lines[int(np.argmax(opened <= 0)) + 1 :]
+    parameters, kept, section = _FIELD.findall(docstring), [], ""
+    in_code = False
+    for i, line in enumerate(lines):
+        stripped = line.strip()
+        in_code = bool(stripped) and (in_code or stripped.startswith(_CODE))  # to the next empty line
+        if in_code or _UNDERLINE.fullmatch(stripped):
+            continue
+        if i + 1 < len(lines) and _UNDERLINE.fullmatch(lines[i + 1].strip()):
+            section = stripped
+            continue
+        introduced = _PARAMETER.match(line) if section in _PARAMETER_SECTIONS else None
+        if introduced is not None:
+            parameters += [part.strip().lstrip("*") for part in introduced[1].split(",")]
+            continue
+        kept.append(_FIELD.sub("", line))
+    text = "\n".join(kept).replace(name, "").strip()
+    own = name.rsplit(".", 1)[-1]
+    return re.sub(rf"(?<![\w.]){re.escape(own)}(?=\()", "", text), parameters

@@ -1,0 +1,181 @@
+"""What a fitted model says of itself, as rows and sentences for the page.
+
+`fit_stats_` comes from disk, from whoever wrote the model: every value of it is checked before it is shown.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import math
+import shlex
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pipeline.model.labeler import MomentLabeler
+from pipeline.report.measures import Measures
+
+TABLE_BYTES = 1_000_000
+"""What the labels of the table may take."""
+TABLE_LABELS = 10_000
+_PASS = {"pairs": "read 1", "triples": "read 2", "labels": "read 3", "refine": "further reads"}
+_OPTIONS = {
+    "n_components": "-k",
+    "head": "--head",
+    "head_dim": "--head-dim",
+    "weighting": "--weighting",
+    "refine_passes": "--refine-passes",
+    "tail_weight": "--tail-weight",
+    "memory_limit": "--memory-limit",
+    "tensor": "--tensor",
+    "whitening": "--whitening",
+    "self_pairs": "--self-pairs",
+    "words": "--words",
+    "random_state": "--seed",
+}
+_OF_NO_EFFECT = {"n_jobs"}
+"""Parameters that do not change what is learned."""
+
+
+@dataclass(frozen=True, slots=True)
+class StageRow:
+    """What a stage of the fit took."""
+
+    name: str
+    read: str
+    seconds: float
+    planned: float | None
+    """Bytes."""
+    peak: float | None
+    """Bytes that the process had held at most, by the end of the stage."""
+
+
+def clip(name: str, most: int = 40) -> str:
+    """A name that a page has room for."""
+    return name if len(name) <= most else f"{name[: most - 1]}…"
+
+
+def number(value: Any) -> float | None:
+    """The value where it is a finite number."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return float(value) if math.isfinite(value) else None
+
+
+def numbers(value: Any) -> dict[str, float]:
+    """The entries of a dictionary that are numbers; of anything else, none."""
+    if not isinstance(value, dict):
+        return {}
+    return {str(name): found for name, entry in value.items() if (found := number(entry)) is not None}
+
+
+def stages(model: MomentLabeler) -> list[StageRow]:
+    """Every stage in the order in which it ran."""
+    stats = model.fit_stats_
+    plan = stats.get("plan")
+    planned: dict[str, float] = {}
+    for row in plan.get("stages", ()) if isinstance(plan, dict) else ():
+        if isinstance(row, dict) and (size := number(row.get("bytes"))) is not None:
+            planned[str(row.get("stage"))] = size
+    peaks = numbers(stats.get("peak_bytes"))
+    return [
+        StageRow(clip(name), _PASS.get(name, ""), seconds, planned.get(name), peaks.get(name))
+        for name, seconds in numbers(stats.get("seconds")).items()
+    ]
+
+
+def further_eigenvalues(model: MomentLabeler) -> list[float]:
+    """The eigenvalues after the first K, where the model knows them."""
+    found = model.fit_stats_.get("further_eigenvalues")
+    values = [number(value) for value in found] if isinstance(found, list) else []
+    return [value for value in values if value is not None and value > 0]
+
+
+def held_out(model: MomentLabeler) -> dict[str, float]:
+    """Measures on the training documents that were set aside for choices."""
+    stats = model.fit_stats_
+    return numbers(stats.get("held_out", stats.get("held_out_topics")))
+
+
+def corpus_facts(model: MomentLabeler) -> list[tuple[str, str]]:
+    """Names and values, for a list of facts."""
+    s, counts = model.statistics_, model.label_counts_
+    D, L = model.n_features_in_, len(counts)
+    word = "different words" if model.words == "binary" else "words"
+    facts = [
+        ("documents", f"{s.n_docs:,}"),
+        ("of them with labels", f"{s.n_labelled:,}"),
+        ("words in the vocabulary", f"{D:,}"),
+        (f"{word} in a document", f"{s.words / s.n_docs:.1f} on average"),
+        ("labels", f"{L:,}"),
+        ("labels on a document", f"{counts.sum() / s.n_docs:.2f} on average"),
+        ("documents of a label", f"median {np.median(counts):g}, at most {counts.max():,}"),
+        ("labels seen less than 5 times", f"{(counts < 5).mean():.0%}"),
+    ]
+    corpus = model.fit_stats_.get("corpus")
+    if isinstance(corpus, dict):
+        facts += [
+            ("came from", clip(str(corpus.get("kind", "unknown")))),
+            ("fingerprint", clip(str(corpus.get("fingerprint", "unknown")))),
+        ]
+    return facts
+
+
+def label_rows(model: MomentLabeler, measures: Measures | None) -> list[list[Any]]:
+    """The most frequent labels, as many as fit: name, documents, main topic, its share; in test, found."""
+    counts, topics = model.label_counts_, model.head_.topics
+    order = np.argsort(-counts, kind="stable")[:TABLE_LABELS]
+    joint = topics.Q[order].astype(np.float64) * topics.pi  # P[label, topic]
+    main = joint.argmax(axis=1)
+    share = joint[np.arange(len(order)), main] / np.maximum(joint.sum(axis=1), 1e-300)
+    rows: list[list[Any]] = []
+    size = 0
+    for place, label in enumerate(order.tolist()):
+        row: list[Any] = [
+            clip(model.label_names_[label], 80),
+            int(counts[label]),
+            int(main[place]),
+            round(float(share[place]), 3),
+        ]
+        if measures is not None:
+            row += [int(measures.occurrences[label]), int(measures.found[label])]
+        size += len(embedded(row)) + 1
+        if size > TABLE_BYTES:
+            break
+        rows.append(row)
+    return rows
+
+
+def embedded(value: Any) -> str:
+    """JSON that can stand inside a script element, whatever is in it."""
+    text = json.dumps(value, separators=(",", ":"))  # ASCII alone
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def changed_parameters(model: MomentLabeler) -> dict[str, Any]:
+    """Parameters that are not the default, and change what is learned."""
+    defaults = inspect.signature(type(model).__init__).parameters
+    values = model.get_params()
+    return {
+        name: values[name]
+        for name, parameter in defaults.items()
+        if name in values and name not in _OF_NO_EFFECT and values[name] != parameter.default
+    }
+
+
+def fit_command(model: MomentLabeler) -> str | None:
+    """The command that fits the same model; None where parameters have no option."""
+    changed = changed_parameters(model)
+    if not changed.keys() <= _OPTIONS.keys():
+        return None
+    changed = {"n_components": model.n_components, **changed}
+    options = [f"{_OPTIONS[name]} {shlex.quote(str(value))}" for name, value in changed.items()]
+    return " ".join(["threepass fit train.zarr model.zarr", *options])
+
+
+def fit_python(model: MomentLabeler) -> str:
+    """The call that does."""
+    changed = ", ".join(f"{name}={value!r}" for name, value in changed_parameters(model).items())
+    return f'MomentLabeler({changed}).fit(Corpus.open("train.zarr"))'

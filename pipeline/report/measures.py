@@ -1,0 +1,202 @@
+"""What a report shows of a test corpus: how well labels were found, by their frequency, and some examples."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pipeline.corpus.rows import Array
+from pipeline.corpus.store import Corpus
+from pipeline.errors import InputError
+from pipeline.model.evidence import Explanation
+from pipeline.model.labeler import MomentLabeler
+
+BEST = 5
+"""Labels that are looked at, of each document."""
+_BANDS = ((0, 0), (1, 2), (3, 9), (10, 29), (30, 99), (100, 299), (300, 999), (1000, None))
+_EXAMPLES = 6
+_FEWEST_WORDS = 8
+_MOST_WORDS = 60
+_WORD = re.compile(r"\w+")
+_LINE_END = re.compile(r"(?<!\n)[ \t]*\n[ \t]*(?!\s*\n)")
+"""Of a line within a paragraph."""
+_MOST_TEXT = 900
+
+
+@dataclass(frozen=True, slots=True)
+class FrequencyBand:
+    """Labels of about as many training documents."""
+
+    name: str
+    labels: int
+    occurrences: int
+    """True labels of test documents."""
+    found: int
+    """Those of them that are among the five best."""
+    predicted: int
+    """Labels of the band among the five best, true or not."""
+
+    @property
+    def recall(self) -> float:
+        return self.found / self.occurrences if self.occurrences else float("nan")
+
+
+@dataclass(frozen=True, slots=True)
+class Guess:
+    """A predicted label."""
+
+    label: str
+    probability: float
+    right: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Some characters of a document; `strength` from -1 to 3 says how they speak for the best label."""
+
+    text: str
+    strength: int
+    said: str
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """A document, what was predicted for it, and why."""
+
+    number: int
+    guesses: list[Guess]
+    missed: list[str]
+    pieces: list[Piece]
+    is_text: bool
+    """The pieces are running text; else single words, the weightiest first."""
+    explanation: Explanation
+
+
+@dataclass(frozen=True, slots=True)
+class Measures:
+    """All that was measured on a test corpus."""
+
+    n_docs: int
+    scores: dict[str, Any]
+    """As from `MomentLabeler.evaluate`."""
+    bands: list[FrequencyBand]
+    occurrences: Array
+    """(L,): test documents with each label."""
+    found: Array
+    """(L,): those of them where it is among the five best."""
+    examples: list[Example]
+
+
+def measure(model: MomentLabeler, corpus: Corpus, texts: Mapping[int, str] | None = None) -> Measures:
+    """Read the corpus twice: for the scores, and for the best labels.
+
+    Parameters
+    ----------
+    texts
+        Documents as they were written, by their number in the corpus; examples then show them.
+    """
+    if corpus.n_docs == 0:
+        raise InputError("The test corpus is empty. Found no documents. Give one that has some.")
+    scores = model.evaluate(corpus, ks=(1, 3, BEST))
+    best, _ = model.predict_topk(corpus, BEST)
+    L = len(model.label_names_)
+    occurrences, found = np.zeros(L, np.int64), np.zeros(L, np.int64)
+    start = 0
+    for number in range(corpus.n_blocks):
+        Y = corpus.block_side("Y", number)
+        rows = np.repeat(np.arange(Y.n_rows), np.diff(Y.indptr))
+        top = best[start : start + Y.n_rows]
+        start += Y.n_rows
+        hit = (top[rows] == Y.indices[:, None]).any(axis=1)
+        occurrences += np.bincount(Y.indices, minlength=L)
+        found += np.bincount(Y.indices[hit], minlength=L)
+    predicted = np.bincount(best[best >= 0], minlength=L)
+    bands = _bands(model.label_counts_, occurrences, found, predicted)
+    examples = [_example(model, corpus, row, texts) for row in _telling_rows(corpus)]
+    return Measures(corpus.n_docs, scores, bands, occurrences, found, examples)
+
+
+def _bands(counts: Array, occurrences: Array, found: Array, predicted: Array) -> list[FrequencyBand]:
+    bands = []
+    for low, high in _BANDS:
+        inside = (counts >= low) & (counts <= (counts.max(initial=0) if high is None else high))
+        name = f"{low:,}+" if high is None else f"{low}" if low == high else f"{low}–{high}"
+        sums = (int(part[inside].sum()) for part in (occurrences, found, predicted))
+        bands.append(FrequencyBand(name, int(inside.sum()), *sums))
+    used = [i for i, band in enumerate(bands) if band.labels and (band.occurrences or i > 0)]
+    return bands[used[0] : used[-1] + 1] if used else []
+
+
+def _telling_rows(corpus: Corpus) -> list[int]:
+    """Documents with some words and labels, from all over the corpus; fewer where there are not so many."""
+    step = max(1, corpus.n_docs // _EXAMPLES)
+    bounds = np.concatenate([[0], np.cumsum(corpus.block_rows)])
+    rows: list[int] = []
+    for first in range(0, corpus.n_docs, step):
+        number = int(np.searchsorted(bounds, first, side="right")) - 1
+        block = corpus.block(number)
+        words, labels = np.diff(block.X.indptr), np.diff(block.Y.indptr)
+        good = (
+            np.flatnonzero((words >= _FEWEST_WORDS) & (words <= _MOST_WORDS) & (labels > 0)) + block.first_row
+        )
+        good = good[(good >= first) & (good < first + step)]
+        if len(good):
+            rows.append(int(good[0]))
+    return rows[:_EXAMPLES]
+
+
+def _example(model: MomentLabeler, corpus: Corpus, row: int, texts: Mapping[int, str] | None) -> Example:
+    number = int(corpus.doc_ids[row])
+    document = Corpus(corpus.root, corpus.info, corpus.doc_ids[row : row + 1])
+    true = set(document.to_scipy()[1].indices.tolist())
+    (labels,), (scores,) = model.predict_topk(document, BEST)
+    kept = labels >= 0
+    names = model.label_names_
+    guesses = [
+        Guess(names[i], float(score), i in true)
+        for i, score in zip(labels[kept].tolist(), scores[kept].tolist(), strict=True)
+    ]
+    explanation = model.explain(document, int(labels[0]), n=_MOST_WORDS)
+    missed = sorted(names[i] for i in true - set(labels.tolist()))
+    text = None if texts is None else texts.get(number)
+    pieces = _bag(explanation) if text is None else _running(text, explanation)
+    return Example(number, guesses, missed, pieces, text is not None, explanation)
+
+
+def _strengths(explanation: Explanation) -> dict[str, tuple[int, float]]:
+    """For each word: 3 to 1 for, 0 next to nothing, -1 against; and its gain."""
+    most = max((abs(gain) for _, gain in explanation.words), default=0.0)
+    classes = {}
+    for name, gain in explanation.words:
+        share = gain / most if most else 0.0
+        strength = 3 if share > 0.5 else 2 if share > 0.2 else 1 if share > 0.1 else -1 if share < -0.2 else 0
+        classes[name] = (strength, gain)
+    return classes
+
+
+def _bag(explanation: Explanation) -> list[Piece]:
+    return [
+        Piece(name, strength, f"{gain:+.4f}") for name, (strength, gain) in _strengths(explanation).items()
+    ]
+
+
+def _running(text: str, explanation: Explanation) -> list[Piece]:
+    """The text cut at its words; the first of it, when it is long."""
+    classes = _strengths(explanation)
+    flowing = _LINE_END.sub(" ", text)
+    shown = flowing if len(flowing) <= _MOST_TEXT else f"{flowing[:_MOST_TEXT].rsplit(' ', 1)[0]} …"
+    pieces: list[Piece] = []
+    end = 0
+    for match in _WORD.finditer(shown):
+        word = match[0]
+        strength, gain = classes.get(word, classes.get(word.lower(), (0, 0.0)))
+        if strength:
+            pieces.append(Piece(shown[end : match.start()], 0, ""))
+            pieces.append(Piece(word, strength, f"{gain:+.4f}"))
+            end = match.end()
+    pieces.append(Piece(shown[end:], 0, ""))
+    return pieces

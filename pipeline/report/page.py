@@ -1,0 +1,172 @@
+"""The report: one HTML page that needs nothing but itself."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import platform
+from collections.abc import Mapping
+from importlib.metadata import PackageNotFoundError, version
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import jinja2
+import numpy as np
+from markupsafe import Markup
+
+from pipeline.corpus.store import Corpus
+from pipeline.destination import new_file
+from pipeline.model.labeler import MomentLabeler
+from pipeline.report import facts, figures
+from pipeline.report.measures import BEST, Measures, measure
+
+_CARDS = 200
+"""Topics that get a card, heaviest first."""
+_OPEN_CARDS = 12
+_ROWS = 25
+"""Labels of the table that stand on the page itself, for readers without scripts and for paper."""
+_FILES = files("pipeline.report")
+_SPACE = "\N{NO-BREAK SPACE}"
+
+
+def write_report(
+    model: MomentLabeler,
+    path: str | Path,
+    corpus: Corpus | None = None,
+    *,
+    overwrite: bool = False,
+    texts: Mapping[int, str] | None = None,
+) -> None:
+    """Write one self-contained HTML page about a model.
+
+    It shows the corpus, the spectrum, the topics, the guarantee, seconds and memory, and a table of labels to
+    search in; with a corpus also accuracy, calibration, and examples. The same model and corpus give the same
+    page, of at most 3 MB, which loads nothing.
+
+    Parameters
+    ----------
+    model
+        A fitted model.
+    path
+        Where the page shall be, as in `report.html`.
+    corpus
+        Documents with labels that the model was not fitted on.
+    overwrite
+        Replace a file that stands there.
+    texts
+        Documents of the corpus as they were written, by number, for the examples to show.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pipeline import ingest_shape
+    >>> folder = tempfile.mkdtemp()
+    >>> train, test = ingest_shape("bibtex", f"{folder}/bibtex.zarr", scale=0.2).split()
+    >>> model = MomentLabeler(n_components=5, head="refined").fit(train)
+    >>> write_report(model, f"{folder}/report.html", test)
+    """
+    with new_file(Path(path), overwrite=overwrite) as unfinished:
+        unfinished.write_text(render(model, corpus, texts), encoding="utf-8")
+
+
+def render(model: MomentLabeler, corpus: Corpus | None = None, texts: Mapping[int, str] | None = None) -> str:
+    """The page as text; see `write_report`."""
+    measures = None if corpus is None else measure(model, corpus, texts)
+    script = _FILES.joinpath("script.js").read_text(encoding="utf-8")
+    environment = jinja2.Environment(
+        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    environment.filters |= {"clip": facts.clip, "gb": _gigabytes, "seconds": _seconds}
+    template = environment.from_string(_FILES.joinpath("page.html").read_text(encoding="utf-8"))
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    return template.render(
+        style=Markup(_FILES.joinpath("style.css").read_text(encoding="utf-8")),
+        script=Markup(script),
+        script_digest=digest,
+        **_about_model(model),
+        **_about_labels(model, measures),
+        m=measures,
+        m_figures={} if measures is None else _measure_figures(measures),
+        held_out=facts.held_out(model),
+        best=BEST,
+    )
+
+
+def _about_model(model: MomentLabeler) -> dict[str, Any]:
+    topics = model.topics(10)
+    on_map = topics[: figures.MAP_TOPICS]
+    guarantee = model.guarantee()
+    stages = facts.stages(model)
+    further = facts.further_eigenvalues(model)
+    return {
+        "n_topics": len(topics),
+        "cards": topics[:_CARDS],
+        "card_numbers": {topic.number for topic in topics[:_CARDS]},
+        "n_open": _OPEN_CARDS,
+        "heaviest": topics[0].weight,
+        "n_on_map": len(on_map),
+        "sureness": figures.sureness,
+        "model": model,
+        "facts": facts.corpus_facts(model),
+        "stages": stages,
+        "total_seconds": sum(stage.seconds for stage in stages),
+        "slowest": max((stage.seconds for stage in stages), default=0.0) or 1.0,
+        "peak": max((stage.peak for stage in stages if stage.peak is not None), default=None),
+        "guarantee": guarantee,
+        "guarantee_numbers": [
+            (name.replace("_", " "), f"{value:.4g}" if isinstance(value, float) else f"{value:,}")
+            for name, value in guarantee.as_dict().items()
+            if isinstance(value, int | float) and not isinstance(value, bool) and np.isfinite(value)
+        ],
+        "figures": {
+            "spectrum": figures.spectrum(model.eigenvalues_, further),
+            "tensor": figures.tensor(model.tensor_eigenvalues_),
+            "map": figures.topic_map(on_map, model.word_topics_),
+            "labels": figures.label_curve(model.label_counts_),
+        },
+        "n_further": len(further),
+        "command": facts.fit_command(model),
+        "python": facts.fit_python(model),
+        "versions": _versions(),
+    }
+
+
+def _about_labels(model: MomentLabeler, measures: Measures | None) -> dict[str, Any]:
+    rows = facts.label_rows(model, measures)
+    cards = [topic.number for topic in model.topics(1)[:_CARDS]]
+    return {
+        "label_rows": rows[:_ROWS],
+        "n_label_rows": len(rows),
+        "label_data": Markup(facts.embedded({"rows": rows, "cards": cards})),
+        "n_labels": len(model.label_names_),
+    }
+
+
+def _measure_figures(measures: Measures) -> dict[str, Markup]:
+    return {
+        "calibration": figures.calibration(measures.scores["reliability"]),
+        "bands": figures.frequency_bars(measures.bands),
+    }
+
+
+def _versions() -> str:
+    names = ("threepass", "numpy", "scipy", "dask", "zarr")
+    found = []
+    for name in names:
+        try:
+            found.append(f"{name} {version(name)}")
+        except PackageNotFoundError:  # run from its sources
+            continue
+    return ", ".join([*found, f"Python {platform.python_version()}"])
+
+
+def _gigabytes(size: float | None) -> str:
+    return "–" if size is None else f"{size / 1e9:.2f}{_SPACE}GB"
+
+
+def _seconds(seconds: float) -> str:
+    if seconds < 60:
+        return f"{seconds:.2f}{_SPACE}s" if seconds < 10 else f"{seconds:.1f}{_SPACE}s"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes}{_SPACE}min {rest}{_SPACE}s"
