@@ -11,6 +11,7 @@ import matplotlib
 
 matplotlib.use("agg")
 from matplotlib import pyplot as plt
+from matplotlib.ticker import LogLocator, NullFormatter
 
 from benchmarks.methods import METHODS
 from benchmarks.tables import main_k
@@ -94,6 +95,9 @@ def quality_by_seconds(rows: Rows, result: dict[str, Any], path: Path) -> Path:
                         label=known.title,
                     )
             axes.set(xscale="log", xlabel="seconds of training", ylabel=f"{label} on test documents")
+            axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+            axes.xaxis.set_major_formatter("{x:g}")
+            axes.xaxis.set_minor_formatter(NullFormatter())
         beside(panels[1])
     return path
 

@@ -168,19 +168,7 @@ def evaluate(
 ) -> None:
     """Measure how well a model labels a corpus: AUC, P@k, nDCG@k, recall@k, PSP@k, PSnDCG@k, calibration."""
     scores = MomentLabeler.load(model).evaluate(Corpus.open(corpus))
-    shown = {name: value for name, value in scores.items() if isinstance(value, float)}
-    lines = [f"{name:>14} {_rounded(value)}" for name, value in shown.items()]
-    counts = f"{scores['n_docs']:,} documents, {scores['n_unlabelled']:,} of them without labels"
-    table = [
-        "",
-        f"{'probability':>14} {'labels':>14} {'predicted':>10} {'observed':>10}",
-        *(
-            f"{row['from']:>7g} - {row['to']:<4g} {row['pairs']:>14,} "
-            f"{row['predicted']:>10.4f} {row['observed']:>10.4f}"
-            for row in scores["reliability"]
-        ),
-    ]
-    tell("\n".join([counts, *lines, *table]), scores, json_file)
+    tell(str(scores), scores, json_file)
 
 
 @app.command(epilog="Example: threepass info train.zarr")
@@ -209,10 +197,6 @@ def check(
 
 app.command(epilog="Example: threepass report model.zarr report.html --corpus test.zarr")(report)
 app.command(epilog="Example: threepass demo --out somewhere")(demo)
-
-
-def _rounded(value: float) -> str:
-    return f"{value:,.4f}" if value >= 0.01 else f"{value:.4g}"
 
 
 def _bytes(size: str) -> int:

@@ -11,6 +11,7 @@ ROOT = Path(__file__).parent.parent / "pipeline"
 # Data flows down this list; a module may import only from its own room and from rooms above it.
 ROOMS = [
     "errors",
+    "display",
     "_dask_compat",
     "destination",
     "tasks",

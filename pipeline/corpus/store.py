@@ -19,6 +19,7 @@ from pipeline.corpus import format as fmt
 from pipeline.corpus.marks import Location
 from pipeline.corpus.rows import Array, SparseRows
 from pipeline.corpus.split import in_test
+from pipeline.display import html_table
 from pipeline.errors import InputError
 
 
@@ -258,6 +259,17 @@ class Corpus:
             f"<Corpus: {self.n_docs:,} documents{view} x {self.n_terms:,} terms, "
             f"{self.n_labels:,} labels, {blocks}>"
         )
+
+    def _repr_html_(self) -> str:
+        rows = [
+            ("documents", f"{self.n_docs:,}" + ("" if self._rows is None else f" of {self._info.n_docs:,}")),
+            ("terms", f"{self.n_terms:,}"),
+            ("labels", f"{self.n_labels:,}"),
+            ("blocks", f"{self.n_blocks:,}"),
+            ("values", "ones" if self.is_binary else self._info.values),
+            ("fingerprint", self.fingerprint),
+        ]
+        return html_table("Corpus", rows)
 
 
 def _read_view(

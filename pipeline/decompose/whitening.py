@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import scipy.linalg
 import scipy.sparse.linalg
+import threadpoolctl
 
 from pipeline.corpus.rows import Array
 from pipeline.decompose.tall import gaussian, gram, small_eigenpairs, times_in_place
@@ -52,7 +53,9 @@ def exact_whitening(M2: Array, n_components: int, seed: int = 0) -> Whitening:
         values, vectors = scipy.linalg.eigh(M2, subset_by_index=(D - K, D - 1))
     else:
         start = np.random.default_rng(seed).standard_normal(D)
-        values, vectors = scipy.sparse.linalg.eigsh(M2, k=K, which="LA", v0=start)
+        # its many small products wait longer for a second BLAS thread than that one gains
+        with threadpoolctl.threadpool_limits(1):
+            values, vectors = scipy.sparse.linalg.eigsh(M2, k=K, which="LA", v0=start)
     order = np.argsort(-values)
     rank = _rank(values[order[:n_components]], n_components)
     top, further = order[:rank], values[order[n_components:]]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -12,6 +11,7 @@ from pipeline.corpus.rows import Array, SparseRows
 from pipeline.errors import InputError
 from pipeline.metrics import RankingSums, ReliabilitySums, document_auc, ranking_sums, reliability_sums
 from pipeline.model.heads import Head, Seen
+from pipeline.model.scores import Scores
 from pipeline.model.scoring import all_scores, top_labels
 from pipeline.model.scoring_kernels import keep_best
 
@@ -51,9 +51,9 @@ class Evaluation:
             reliability = reliability.merge(reliability_sums(head.probabilities(scores), own))
         return ranking_sums(best, labels, self.ks, self.inverse_propensity, areas), reliability
 
-    def finish(self, parts: Iterable[Measured]) -> dict[str, Any]:
+    def finish(self, parts: Iterable[Measured]) -> Scores:
         """All metrics, from the sums of all documents."""
         ranking, reliability = RankingSums.zero(self.ks), ReliabilitySums.zero()
         for some_ranking, some_reliability in parts:
             ranking, reliability = ranking.merge(some_ranking), reliability.merge(some_reliability)
-        return {**ranking.finish(), **(reliability.finish() if self.every_label else {})}
+        return Scores({**ranking.finish(), **(reliability.finish() if self.every_label else {})})

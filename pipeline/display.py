@@ -1,0 +1,27 @@
+"""What objects show of themselves in a notebook: small tables of HTML."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from html import escape
+
+_TABLE = "border-collapse:collapse;margin:.4em 0"
+_CELL = "text-align:left;padding:.15em 1em .15em 0"
+
+
+def html_table(title: str, rows: Iterable[Iterable[object]], head: Iterable[object] = ()) -> str:
+    """A table with a title; every cell escaped.
+
+    Examples
+    --------
+    >>> html_table("Corpus", [("documents", 2)])  # doctest: +ELLIPSIS
+    '<div><strong>Corpus</strong><table ...><tr><td ...>documents</td>...2</td></tr></table></div>'
+    """
+    cells = "".join(f"<tr>{_cells(row, 'td')}</tr>" for row in rows)
+    heading = _cells(head, "th")
+    heading = f"<tr>{heading}</tr>" if heading else ""
+    return f'<div><strong>{escape(title)}</strong><table style="{_TABLE}">{heading}{cells}</table></div>'
+
+
+def _cells(values: Iterable[object], tag: str) -> str:
+    return "".join(f'<{tag} style="{_CELL}">{escape(str(value))}</{tag}>' for value in values)
