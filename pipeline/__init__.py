@@ -1,9 +1,12 @@
 """threepass: the right labels on documents, from three reads of a corpus that does not fit in memory."""
 
 from pipeline.corpus.store import Corpus
+from pipeline.corpus.text_info import Tokenizer
 from pipeline.errors import InputError, StoreError, ThreepassError
 from pipeline.ingest.matrices import ingest_matrices
 from pipeline.ingest.synthetic import SHAPES, Planted, ingest_planted, ingest_shape
+from pipeline.ingest.text import ingest_text
+from pipeline.ingest.vocabulary import Limits
 from pipeline.ingest.xmc import ingest_xmc
 from pipeline.model.labeler import MomentLabeler
 from pipeline.verify import check
@@ -12,13 +15,16 @@ __all__ = [
     "SHAPES",
     "Corpus",
     "InputError",
+    "Limits",
     "MomentLabeler",
     "Planted",
     "StoreError",
     "ThreepassError",
+    "Tokenizer",
     "check",
     "ingest_matrices",
     "ingest_planted",
     "ingest_shape",
+    "ingest_text",
     "ingest_xmc",
 ]

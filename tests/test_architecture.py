@@ -16,6 +16,7 @@ ROOMS = [
     "tasks",
     "cluster_tasks",
     "corpus",
+    "text",
     "ingest",
     "passes",
     "decompose",
@@ -23,12 +24,15 @@ ROOMS = [
     "metrics",
     "model",
     "predict",
+    "predict_text",
     "verify",
     "report",
     "progress",
     "cluster",
     "cli_options",
     "cli_fit",
+    "cli_ingest",
+    "cli_predict",
     "cli",
 ]
 MODULES = sorted(path for path in ROOT.rglob("*.py") if path != ROOT / "__init__.py")
