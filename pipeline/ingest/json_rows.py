@@ -124,8 +124,8 @@ def _one_by_one(slab: bytes, fields: JsonFields, complain: Complain) -> dict[str
             continue
         try:
             row = _row(line)
-            texts = [_text(name, row.get(name)) for name in fields.text]
-            labels = None if fields.labels is None else _labels(fields, row.get(fields.labels))
+            texts = [_text(name, _value(row, name)) for name in fields.text]
+            labels = None if fields.labels is None else _labels(fields, _value(row, fields.labels))
         except ValueError as error:
             complain(start, str(error))
             continue
@@ -134,7 +134,7 @@ def _one_by_one(slab: bytes, fields: JsonFields, complain: Complain) -> dict[str
         if fields.labels is not None:
             found[fields.labels].append(labels)
         if fields.id is not None:
-            found[fields.id].append(row.get(fields.id))
+            found[fields.id].append(_value(row, fields.id))
     columns = {name: pa.array(found[name], pa.large_binary()) for name in fields.text}
     if fields.labels is not None:
         columns[fields.labels] = pa.array(found[fields.labels], pa.list_(pa.large_binary()))
@@ -154,7 +154,15 @@ def _row(line: bytes) -> dict[str, Any]:
         raise ValueError(f"not JSON ({error})") from error
     if not isinstance(row, dict):
         raise ValueError(f"not an object with named fields, but {_kind(row)}")
-    return flat(row)
+    return row
+
+
+def _value(row: dict[str, Any], name: str) -> Any:
+    """What a row has under a dotted name; None for nothing."""
+    value: Any = row
+    for part in [name] if name in row else name.split("."):
+        value = value.get(part) if isinstance(value, dict) else None
+    return value
 
 
 def _text(name: str, value: Any) -> bytes:
@@ -169,13 +177,15 @@ def _text(name: str, value: Any) -> bytes:
 
 def _labels(fields: JsonFields, value: Any) -> list[bytes] | None:
     """The labels of a row as a list; None for none."""
-    if value is None or value == {}:
+    if value is None:
         return None
+    if isinstance(value, dict):
+        raise ValueError(f"the labels {fields.labels!r} are {_kind(value)}")
     if not isinstance(value, list):
         text = _as_text(value)
         value = text.split(fields.separator) if fields.separator else [text]
     if any(isinstance(label, dict | list) for label in value):
-        raise ValueError(f"the labels {fields.labels!r} are a list of objects or lists")
+        raise ValueError(f"the labels {fields.labels!r} are objects or lists in a list")
     return [_as_text(label).encode("utf-8", "replace") for label in value if label is not None]
 
 

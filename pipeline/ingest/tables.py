@@ -101,11 +101,28 @@ def take_sample(path: Path, kind: str) -> Sample:
     if kind == "parquet":
         return _sample_parquet(path)
     with reading(path), path.open("rb") as raw:
-        start = decompressed(raw).read(_SAMPLE_BYTES).removeprefix(_BOM)
+        start = _beginning(decompressed(raw))
         if not start.strip():
             raise InputError(f"{path} is empty. Found no rows. Check that it was written completely.")
+        if b"\0" in start[:_SAMPLE_BYTES]:
+            raise InputError(
+                f"{path} contains zero bytes. Is it UTF-16? Convert it, as with: iconv -f UTF-16 -t UTF-8"
+            )
         raw.seek(0)
         return _sample_csv(path, decompressed(raw)) if kind == "csv" else sample_lines(str(path), start)
+
+
+def _beginning(stream: IO[bytes]) -> bytes:
+    """The first lines; a line that is too long for a document is passed over, for it is left out later."""
+    start = stream.read(_SAMPLE_BYTES).removeprefix(_BOM)
+    while b"\n" not in start and (chunk := stream.read(_SAMPLE_BYTES)):
+        start += chunk
+        if len(start) > MAX_ROW_BYTES:
+            _, newline, rest = chunk.partition(b"\n")
+            while not newline and (chunk := stream.read(_SAMPLE_BYTES)):
+                _, newline, rest = chunk.partition(b"\n")
+            return rest + stream.read(_SAMPLE_BYTES)
+    return start
 
 
 def sample_lines(path: str, start: bytes) -> Sample:
@@ -129,17 +146,13 @@ def sample_lines(path: str, start: bytes) -> Sample:
                 f"{line[:60].decode('utf-8', 'replace')!r} is not JSON ({error})" if line.strip() else ""
             )
     if not rows:
-        if len(lines) == 1 and len(start) == _SAMPLE_BYTES:
-            wrong = (
-                f"its first line is longer than {_SAMPLE_BYTES:,} bytes, so that columns cannot be guessed"
-            )
         raise InputError(f"{path} has no row to begin with: {wrong}. Write one JSON object a line.")
     names = dict.fromkeys(name for row in rows for name in row)
     return Sample(path, list(names), rows)
 
 
 def _sample_csv(path: Path, stream: IO[bytes]) -> Sample:
-    with _csv(path, stream, None, lambda *_: None) as reader:
+    with _csv(path, stream, None, []) as reader:
         names = reader.schema.names
         try:
             rows = reader.read_next_batch().slice(0, _SAMPLE_ROWS).to_pylist()
@@ -198,18 +211,26 @@ class TablePart:
 
     def _csv_batches(self, wanted: Wanted, bad_row: BadRow, advance: Advance) -> Iterator[Batch]:
         done = 0
+        wrong: list[str] = []
+
+        def complain() -> None:
+            while wrong:
+                bad_row(lambda: str(self.path), wrong.pop(0))
+
         with (
             reading(self.path),
             self.path.open("rb") as raw,
-            _csv(self.path, decompressed(raw), wanted.names, bad_row) as reader,
+            _csv(self.path, decompressed(raw), wanted.names, wrong) as reader,
         ):
             try:
                 for batch in reader:
+                    complain()
                     yield wanted.batch({name: batch.column(name) for name in wanted.names})
                     advance(raw.tell() - done)
                     done = raw.tell()
             except pa.ArrowInvalid as error:
                 raise _bad_csv(self.path, error) from error
+            complain()
 
     def _parquet_batches(self, wanted: Wanted, advance: Advance) -> Iterator[Batch]:
         file = _parquet(self.path)
@@ -248,13 +269,15 @@ def cut_table(path: Path, kind: str) -> list[TablePart]:
 # -- Arrow's readers ----------------------------------------------------------------------------------------
 
 
-def _csv(path: Path, stream: IO[bytes], names: Sequence[str] | None, bad_row: BadRow) -> Any:
-    """Arrow's reader of a CSV file; all cells are binary."""
+def _csv(path: Path, stream: IO[bytes], names: Sequence[str] | None, wrong: list[str]) -> Any:
+    """Arrow's reader of a CSV file; all cells are binary.
+
+    What is wrong with rows that are left out goes to `wrong`: where Arrow calls us nothing can be raised.
+    """
 
     def skip(row: Any) -> str:
         found = " ".join(row.text.split())[:60]
-        cells = f"a row has {row.actual_columns} cells and the first {row.expected_columns}: {found!r}"
-        bad_row(lambda: str(path), cells)
+        wrong.append(f"a row has {row.actual_columns} cells and the first {row.expected_columns}: {found!r}")
         return "skip"
 
     header, delimiter = _csv_header(stream, path)
@@ -327,7 +350,7 @@ def _texts(column: Any, name: str) -> Any:
         column = column.combine_chunks()
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
-    if pa.types.is_list(column.type) or pa.types.is_large_list(column.type):
+    if _is_list(column.type) and _is_text(column.type.value_type):
         column = pc.binary_join(column, " ")
     if pa.types.is_nested(column.type):
         raise InputError(
@@ -337,6 +360,10 @@ def _texts(column: Any, name: str) -> Any:
     if pa.types.is_null(column.type) or not _is_text(column.type):
         column = column.cast(pa.large_string())
     return pc.fill_null(column.cast(pa.large_binary()), b"")
+
+
+def _is_list(kind: Any) -> bool:
+    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind))
 
 
 def _is_text(kind: Any) -> bool:

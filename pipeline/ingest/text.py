@@ -219,8 +219,8 @@ class Tally:
         n_broken = int(found.broken.sum())
         if n_broken and self.strict:
             raise InputError(
-                f"{path}: {n_broken:,} texts are not UTF-8. Convert the file, as with iconv, "
-                "or leave --strict out to take the broken bytes as blanks."
+                f"{path}: {_number(n_broken, 'text is', 'texts are')} not UTF-8. Convert the file, as with "
+                "iconv, or leave --strict out to take the broken bytes as blanks."
             )
         with self._lock:
             self.broken += n_broken
