@@ -171,6 +171,18 @@ def test_forged_settings__are_refused(tmp_path: Path, number: int) -> None:
         MomentLabeler.load(tmp_path / "m.zarr")
 
 
+def test_forged_hashing__never_leads_beyond_the_columns(tmp_path: Path) -> None:
+    corpus = ingest_text(write_posts(tmp_path / "p.jsonl", 30), tmp_path / "c.zarr")
+    assert 8 < corpus.n_terms < 16  # of 2**4 that could be addressed
+    MomentLabeler(n_components=2, head="posterior").fit(corpus).save(tmp_path / "m.zarr")
+    for name in ("c.zarr", "m.zarr"):
+        forge(tmp_path / name, lambda mark: mark["text"]["tokenizer"].update(hash_bits=4))
+    with pytest.raises(StoreError, match="4 bits"):
+        Corpus.open(tmp_path / "c.zarr")
+    with pytest.raises(StoreError, match="4 bits"):
+        MomentLabeler.load(tmp_path / "m.zarr")
+
+
 def test_stores_from_before__open(tmp_path: Path) -> None:
     corpus = ingest_matrices(np.eye(6), np.eye(6, 2), tmp_path / "c.zarr")
     model = MomentLabeler(n_components=2, head="posterior").fit(corpus)
