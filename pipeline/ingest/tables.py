@@ -28,7 +28,7 @@ _KINDS = {
 }
 _SAMPLE_ROWS, _SAMPLE_BYTES = 200, 1_000_000
 _BATCH_ROWS = 8192
-_PART_BYTES = 32_000_000
+_PART_BYTES = 8_000_000
 _BOM = b"\xef\xbb\xbf"
 
 BadRow = Callable[[Callable[[], str], str], None]
