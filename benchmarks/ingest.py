@@ -1,4 +1,4 @@
-"""How fast, how small and how exact an ingest is: `python -m benchmarks.ingest [--megabytes 300]`."""
+"""How fast, how small and how exact an ingest is: `python -m benchmarks.ingest [--text]`."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from sklearn.datasets import load_svmlight_file
 
+from benchmarks import text
 from benchmarks.measure import forget, machine, run_measured
 from pipeline import Corpus, ingest_shape
 from pipeline.corpus.describe import describe
@@ -31,8 +32,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--megabytes", type=int, default=300, help="size of the text, at least")
     parser.add_argument("--folder", type=Path, help="where to work; a temporary folder if absent")
+    parser.add_argument("--text", action="store_true", help="texts in place of sparse rows")
+    parser.add_argument("--file", type=Path, action="append", default=[], help="with --text: also this one")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
+        if arguments.text:
+            print(json.dumps(text.measure(Path(folder), arguments.megabytes, arguments.file), indent=2))
+            return
         print(json.dumps(measure(Path(folder), arguments.megabytes), indent=2))
 
 
@@ -41,17 +47,17 @@ def measure(folder: Path, megabytes: int) -> dict[str, Any]:
     started = time.perf_counter()
     drawn = ingest_shape("amazoncat", folder / "drawn.zarr", scale=scale)
     draw_seconds = time.perf_counter() - started
-    text = folder / "train.txt"
-    write_xmc(drawn, text)
-    size = text.stat().st_size / 1e6
+    source = folder / "train.txt"
+    write_xmc(drawn, source)
+    size = source.stat().st_size / 1e6
 
     dest = folder / "train.zarr"
-    first = run_measured(INGEST, text, dest)  # compiles, unless an earlier run has
-    once = run_measured(INGEST, text, dest)
-    four_times = run_measured(INGEST, *[text] * 4, folder / "four.zarr")
+    first = run_measured(INGEST, source, dest)  # compiles, unless an earlier run has
+    once = run_measured(INGEST, source, dest)
+    four_times = run_measured(INGEST, *[source] * 4, folder / "four.zarr")
 
     started = time.perf_counter()
-    with text.open("rb") as file:
+    with source.open("rb") as file:
         file.readline()
         peer, _ = load_svmlight_file(file, n_features=drawn.n_terms, multilabel=True, zero_based=True)
     peer_seconds = time.perf_counter() - started

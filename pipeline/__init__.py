@@ -1,11 +1,14 @@
 """threepass: the right labels on documents, from three reads of a corpus that does not fit in memory."""
 
 from pipeline.corpus.store import Corpus
+from pipeline.corpus.text_info import Tokenizer
 from pipeline.errors import InputError, StoreError, ThreepassError
 from pipeline.ingest.fetch import Fetched, fetch_dataset
 from pipeline.ingest.manifest import Manifest, find_manifest, list_datasets
 from pipeline.ingest.matrices import ingest_matrices
 from pipeline.ingest.synthetic import SHAPES, Planted, ingest_planted, ingest_shape
+from pipeline.ingest.text import ingest_text
+from pipeline.ingest.vocabulary import Limits
 from pipeline.ingest.xmc import ingest_xmc
 from pipeline.model.labeler import MomentLabeler
 from pipeline.report.page import write_report
@@ -16,17 +19,20 @@ __all__ = [
     "Corpus",
     "Fetched",
     "InputError",
+    "Limits",
     "Manifest",
     "MomentLabeler",
     "Planted",
     "StoreError",
     "ThreepassError",
+    "Tokenizer",
     "check",
     "fetch_dataset",
     "find_manifest",
     "ingest_matrices",
     "ingest_planted",
     "ingest_shape",
+    "ingest_text",
     "ingest_xmc",
     "list_datasets",
     "write_report",

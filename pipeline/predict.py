@@ -1,4 +1,4 @@
-"""Streamed prediction: the best labels of every document of a corpus, written to zarr or Parquet.
+"""Streamed prediction: the best labels of every document of a corpus, written to zarr, Parquet or JSON lines.
 
 Blocks are read, scored and written a few at a time, so that memory depends neither on the number of
 documents nor on N x L. The file appears under its name only once it is whole.
@@ -6,8 +6,10 @@ documents nor on N x L. The file appears under its name only once it is whole.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -46,21 +48,47 @@ def predict_to_file(
     ----------
     dest
         A name that ends in `.parquet` makes a Parquet file with the columns `document`, `labels` (ids),
-        `names` and `scores`; any other a zarr group with the arrays `documents` (n,), `labels` (n, k) and
-        `scores` (n, k), and `names/labels`.
+        `names` and `scores`; one that ends in `.jsonl` a line of JSON for each document, with `document`,
+        `labels` (names) and `scores`; any other a zarr group with the arrays `documents` (n,), `labels`
+        (n, k) and `scores` (n, k), and `names/labels`.
     """
     dest = Path(dest)
-    parts = _parts(model, corpus, k, progress)
+    parts = corpus_parts(model, corpus, k, progress)
     if dest.suffix == ".parquet":
         with new_file(dest, overwrite=overwrite) as partial:
             _write_parquet(partial, parts, model.label_names_)
+    elif dest.suffix == ".jsonl":
+        with new_file(dest, overwrite=overwrite) as partial, partial.open("w", encoding="utf-8") as file:
+            file.writelines(prediction_lines(parts, model.label_names_))
     else:
         with new_directory(dest, overwrite=overwrite, is_ours=lambda p: has_mark(p, FORMAT)) as partial:
             _write_zarr(partial, parts, corpus.n_docs, k, model.label_names_)
     return dest
 
 
-def _parts(model: MomentLabeler, corpus: Corpus, k: int, progress: Progress | None) -> Iterator[Part]:
+def prediction_lines(
+    parts: Iterable[Part], names: list[str], ids: Sequence[Any] | None = None, first: int = 0
+) -> Iterator[str]:
+    """A line of JSON for each document: its number, its id where it has one, its best labels, their scores.
+
+    Parameters
+    ----------
+    ids
+        Of documents, from number `first` on.
+    """
+    for documents, labels, scores in parts:
+        for document, own, their in zip(documents.tolist(), labels.tolist(), scores.tolist(), strict=True):
+            line = (
+                {"document": document} if ids is None else {"document": document, "id": ids[document - first]}
+            )
+            found = {
+                "labels": [names[label] for label in own if label >= 0],  # fewer where the model has fewer
+                "scores": [round(score, 6) for label, score in zip(own, their, strict=True) if label >= 0],
+            }
+            yield json.dumps({**line, **found}, ensure_ascii=False) + "\n"
+
+
+def corpus_parts(model: MomentLabeler, corpus: Corpus, k: int, progress: Progress | None) -> Iterator[Part]:
     """The predictions of a block at a time, in order."""
     row = 0
     for labels, scores in model.stream_topk(corpus, k):

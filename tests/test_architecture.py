@@ -17,6 +17,7 @@ ROOMS = [
     "tasks",
     "cluster_tasks",
     "corpus",
+    "text",
     "ingest",
     "passes",
     "decompose",
@@ -24,6 +25,7 @@ ROOMS = [
     "metrics",
     "model",
     "predict",
+    "predict_text",
     "verify",
     "report",
     "demo",
@@ -34,6 +36,8 @@ ROOMS = [
     "cli_fit",
     "cli_report",
     "cli_demo",
+    "cli_ingest",
+    "cli_predict",
     "cli",
 ]
 MODULES = sorted(path for path in ROOT.rglob("*.py") if path != ROOT / "__init__.py")

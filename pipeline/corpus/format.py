@@ -30,7 +30,8 @@ attribute `values`: `ones` (then `data` is a zarr array with fill value 1 and no
 The root's attribute `threepass` is written last. It holds the format's name and version, the counts, for
 each block its rows, nonzeros and the CRC-32C of its decoded arrays, the fingerprint, which changes with any
 of it, and as `crc32c` the checksums of all arrays that are read by themselves: those of the root, and the
-`indptr` of each block. A group without the attribute is unfinished and does not open.
+`indptr` of each block. Where the corpus was made of texts, `text` says how: the tokenizer's settings and the
+columns of the source. A group without the attribute is unfinished and does not open.
 
 What is verified, and when
 --------------------------
@@ -62,6 +63,7 @@ from pipeline.corpus import arrays
 from pipeline.corpus.guard import DamageError, GuardedStore
 from pipeline.corpus.marks import Location, open_marked, write_mark
 from pipeline.corpus.rows import Array, SparseRows
+from pipeline.corpus.text_info import TextInfo
 from pipeline.errors import StoreError
 
 FORMAT = "threepass-corpus"
@@ -101,6 +103,8 @@ class CorpusInfo:
     source: dict[str, Any] = field(default_factory=dict)
     crc32c: dict[str, int] = field(default_factory=dict)
     """By path, of arrays that are read by themselves; empty in corpora from before there were any."""
+    text: TextInfo | None = None
+    """How texts became words; None where there were none."""
 
     def nnz(self, side: Side) -> int:
         """Nonzeros of all blocks."""
@@ -208,7 +212,7 @@ def read_names(root: zarr.Group, info: CorpusInfo, side: Side) -> list[str] | No
 def fingerprint(root: zarr.Group, info: CorpusInfo) -> str:
     """A name for exactly this content, cut in exactly these blocks."""
     said = {**asdict(info), "fingerprint": "", "source": {}}
-    del said["crc32c"]  # the fingerprint is older
+    del said["crc32c"], said["text"]  # the fingerprint is older
     digest = hashlib.sha256(json.dumps([VERSION, said]).encode())
     with refusing():
         for name, dtype in (
@@ -223,7 +227,8 @@ def fingerprint(root: zarr.Group, info: CorpusInfo) -> str:
 
 def write_info(root: zarr.Group, info: CorpusInfo) -> None:
     """Write the completion mark: the last thing an ingest does."""
-    write_mark(root, FORMAT, VERSION, asdict(info))
+    text = None if info.text is None else info.text.as_dict()
+    write_mark(root, FORMAT, VERSION, {**asdict(info), "text": text})
 
 
 def open_root(location: Location) -> tuple[zarr.Group, CorpusInfo]:
@@ -279,11 +284,15 @@ def _validated(mark: dict[str, Any], where: str) -> CorpusInfo:
             fingerprint=str(mark["fingerprint"]),
             source=dict(mark["source"]),
             crc32c={str(name): _count(value) for name, value in mark.get("crc32c", {}).items()},
+            text=None if mark.get("text") is None else TextInfo.from_dict(mark["text"]),
         )
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError) as error:  # also of settings that are refused
         raise _damaged(where, f"its attributes are not those of a corpus ({error!r})") from error
     if info.values not in VALUE_TYPES or max(info.n_terms, info.n_labels) > MAX_COLUMNS:
         raise _damaged(where, f"{info.n_terms} terms, {info.n_labels} labels, values '{info.values}'")
+    bits = None if info.text is None else info.text.tokenizer.hash_bits
+    if bits is not None and info.n_terms != 2**bits:
+        raise _damaged(where, f"{info.n_terms} terms, and words are hashed to {bits} bits")
     if not re.fullmatch("[0-9a-f]{32}", info.fingerprint):
         raise _damaged(where, "its fingerprint is none")
     if sum(block.n_docs for block in blocks) != info.n_docs:

@@ -19,6 +19,7 @@ from pipeline.corpus import format as fmt
 from pipeline.corpus.marks import Location
 from pipeline.corpus.rows import Array, SparseRows
 from pipeline.corpus.split import in_test
+from pipeline.corpus.text_info import Tokenizer
 from pipeline.display import html_table
 from pipeline.errors import InputError
 
@@ -122,6 +123,11 @@ class Corpus:
     def info(self) -> fmt.CorpusInfo:
         """What the store says of itself, whatever rows are in view."""
         return self._info
+
+    @property
+    def tokenizer(self) -> Tokenizer | None:
+        """How texts became words; None when the corpus was not made of texts."""
+        return None if self._info.text is None else self._info.text.tokenizer
 
     @cached_property
     def doc_ids(self) -> Array:

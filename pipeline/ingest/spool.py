@@ -13,6 +13,7 @@ What a store contains depends on the source and the options alone, never on the 
 
 from __future__ import annotations
 
+import shutil
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -29,6 +30,7 @@ from pipeline.corpus.arrays import write_array, write_names
 from pipeline.corpus.marks import has_mark
 from pipeline.corpus.rows import Array, SparseRows
 from pipeline.corpus.store import Corpus
+from pipeline.corpus.text_info import TextInfo
 from pipeline.destination import new_directory
 from pipeline.errors import InputError
 from pipeline.ingest import kernels
@@ -85,9 +87,10 @@ class Totals:
     integers: bool = True
     single_exact: bool = True
 
-    def add_piece(self, X: SparseRows, Y: SparseRows) -> None:
-        self.term_counts = _count(self.term_counts, X.indices)
-        self.label_counts = _count(self.label_counts, Y.indices)
+    def add_piece(self, X: SparseRows, Y: SparseRows, counted: bool) -> None:
+        if counted:
+            self.term_counts = _count(self.term_counts, X.indices)
+            self.label_counts = _count(self.label_counts, Y.indices)
         self.n_docs += X.n_rows
         if X.values is not None and X.nnz:
             self.max_value = max(self.max_value, float(X.values.max()))
@@ -121,6 +124,19 @@ class Piece:
     n_docs: int
     nbytes: int
     """What its rows will take once read back from the store."""
+    renumbering: Renumbering | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Renumbering:
+    """Columns of pieces whose source ids are known only after all of the source was read.
+
+    Both are `.npy` files with the source id of each column, int32; -1 for a column that is left out. They are
+    there once reading is done. None where columns are source ids already.
+    """
+
+    terms: Path | None
+    labels: Path | None
 
 
 class Spool:
@@ -162,28 +178,32 @@ class PieceWriter:
         self.pieces: list[Piece] = []
         self.totals = Totals()
 
-    def add(self, X: SparseRows, Y: SparseRows) -> None:
-        """Spool rows in canonical form (columns sorted and unique, no zeros), cut to block size."""
+    def add(self, X: SparseRows, Y: SparseRows, renumbering: Renumbering | None = None) -> None:
+        """Spool rows in canonical form (columns sorted and unique, no zeros), cut to block size.
+
+        With a renumbering, columns need not be sorted, and their counts have to come from `Learned`.
+        """
         if self._spool.options.binary or (X.values is not None and bool(np.all(X.values == 1))):
             X = replace(X, values=None)
-        self.totals.add_piece(X, Y)
+        self.totals.add_piece(X, Y, counted=renumbering is None)
         sizes = np.cumsum(8 * (np.diff(X.indptr) + np.diff(Y.indptr)) + 16)  # bytes up to and including row i
         start = 0
         while start < X.n_rows:
             before = sizes[start - 1] if start else 0
             stop = int(np.searchsorted(sizes, before + self._spool.options.block_bytes, side="right"))
             stop = max(stop, start + 1)
-            self._write(X.slice(start, stop), Y.slice(start, stop), int(sizes[stop - 1] - before))
+            nbytes = int(sizes[stop - 1] - before)
+            self._write(X.slice(start, stop), Y.slice(start, stop), nbytes, renumbering)
             start = stop
 
-    def _write(self, X: SparseRows, Y: SparseRows, nbytes: int) -> None:
+    def _write(self, X: SparseRows, Y: SparseRows, nbytes: int, renumbering: Renumbering | None) -> None:
         path = self._prefix.with_name(f"{self._prefix.name}-{len(self.pieces):06d}.npy")
         with path.open("wb") as file:
             for array in (X.indptr, X.indices, Y.indptr, Y.indices):
                 np.save(file, array)
             if X.values is not None:
                 np.save(file, X.values)
-        self.pieces.append(Piece(path, X.n_rows, nbytes))
+        self.pieces.append(Piece(path, X.n_rows, nbytes, renumbering))
 
 
 Reader = Callable[[Spool], Iterable[PieceWriter]]
@@ -206,6 +226,18 @@ class Shape:
 
 
 @dataclass(frozen=True, slots=True)
+class Learned:
+    """What only reading a source tells, of one whose columns are renumbered."""
+
+    names: Names
+    term_counts: Array
+    """By source id, int64: documents that have each term."""
+    label_counts: Array
+    description: dict[str, Any]
+    """Added to that of the source."""
+
+
+@dataclass(frozen=True, slots=True)
 class Source:
     """A source of documents: how to read it, and what is known of it beforehand."""
 
@@ -219,6 +251,10 @@ class Source:
     """Hold values that are not whole numbers in single precision, even where that rounds them."""
     write_extras: Callable[[zarr.Group], dict[str, int]] | None = None
     """Adds groups of its own to the store, before the completion mark; returns their arrays' checksums."""
+    learned: Callable[[], Learned] | None = None
+    """Asked once, when all is read."""
+    text: TextInfo | None = None
+    """How texts became words, where there were texts."""
 
 
 def build_corpus(dest: str | Path, source: Source, options: IngestOptions) -> Corpus:
@@ -235,6 +271,8 @@ def build_corpus(dest: str | Path, source: Source, options: IngestOptions) -> Co
         totals = Totals()
         for writer in writers:
             totals.add(writer.totals)
+        if source.learned is not None:
+            source = _with_learned(source, source.learned(), totals)
         if totals.n_docs == 0:
             raise InputError(
                 "The source has no documents. Found only blank lines and comments. Check the file."
@@ -250,11 +288,22 @@ def build_corpus(dest: str | Path, source: Source, options: IngestOptions) -> Co
         checksums = info.crc32c | _write_names(root, source.names, info)
         if source.write_extras is not None:
             checksums |= source.write_extras(root)
-        spool.directory.rmdir()
+        shutil.rmtree(spool.directory)
         fingerprint = fmt.fingerprint(root, info)
-        info = replace(info, source=source.description, fingerprint=fingerprint, crc32c=checksums)
+        info = replace(
+            info,
+            source=source.description,
+            fingerprint=fingerprint,
+            crc32c=checksums,
+            text=source.text,
+        )
         fmt.write_info(root, info)
     return Corpus.open(dest)
+
+
+def _with_learned(source: Source, learned: Learned, totals: Totals) -> Source:
+    totals.term_counts, totals.label_counts = learned.term_counts, learned.label_counts
+    return replace(source, names=learned.names, description=source.description | learned.description)
 
 
 @contextmanager
@@ -354,9 +403,25 @@ def _load(pieces: list[Piece], n_terms: int, n_labels: int) -> tuple[SparseRows,
         with piece.path.open("rb") as file:
             x_indptr, x_indices, y_indptr, y_indices = (np.load(file) for _ in range(4))
             values = np.load(file) if file.tell() < size else None
-        xs.append(SparseRows(x_indptr, x_indices, values, n_terms))
-        ys.append(SparseRows(y_indptr, y_indices, None, n_labels))
+        X = SparseRows(x_indptr, x_indices, values, n_terms)
+        Y = SparseRows(y_indptr, y_indices, None, n_labels)
+        if piece.renumbering is not None:
+            X, Y = _renumbered(X, piece.renumbering.terms), _renumbered(Y, piece.renumbering.labels)
+            kernels.rename_columns(Y.indptr, Y.indices, np.arange(n_labels, dtype=np.int32))  # sorts rows
+        xs.append(X)
+        ys.append(Y)
     return SparseRows.concatenate(xs), SparseRows.concatenate(ys)
+
+
+def _renumbered(rows: SparseRows, file: Path | None) -> SparseRows:
+    """The rows with source ids for columns, in any order; without those that are left out."""
+    if file is None:
+        return rows
+    ids = np.load(file)[rows.indices]
+    kept = ids >= 0
+    indptr = np.concatenate([[0], np.cumsum(kept)])[rows.indptr]
+    values = None if rows.values is None else rows.values[kept]
+    return SparseRows(indptr, ids[kept], values, rows.n_columns)
 
 
 def _count(counts: Array, indices: Array) -> Array:

@@ -104,7 +104,7 @@ def explanation(model: MomentLabeler, document: Any, label: int | str, n: int) -
     """Score the document whole and without each of its words."""
     _check_number(n)
     number = _label_number(model.label_names_, label)
-    words, unknown = _one_row(model, document)
+    words, unknown, names = _one_row(model, document)
     head = model.head_
     # row 0 is the document, row i + 1 the document without its i-th word
     ids = words.indices
@@ -122,7 +122,7 @@ def explanation(model: MomentLabeler, document: Any, label: int | str, n: int) -
     return Explanation(
         model.label_names_[number],
         float(head.probabilities(scores[:1])[0]),
-        [(model.term_names_[ids[i]], float(gains[i])) for i in order],
+        [(names.get(int(ids[i]), model.term_names_[ids[i]]), float(gains[i])) for i in order],
         [
             (int(k), float(posterior[k]), float(shares[k]))
             for k in _largest(shares, n)
@@ -156,10 +156,15 @@ def _label_number(names: list[str], label: int | str) -> int:
     return int(label)
 
 
-def _one_row(model: MomentLabeler, document: Any) -> tuple[SparseRows, list[str]]:
-    """The words of one document in the model's columns, and those of a text that it does not know."""
+def _one_row(model: MomentLabeler, document: Any) -> tuple[SparseRows, list[str], dict[int, str]]:
+    """The words of one document in the model's columns, those of a text that it does not know, and names.
+
+    Names are by column, where the model has none: its words are hashed.
+    """
     if isinstance(document, str):
-        return _text_row(document, model.term_names_)
+        if model.text_ is not None:
+            return model.text_encoder().one(document)
+        return *_text_row(document, model.term_names_), {}
     if not isinstance(document, Corpus) and np.ndim(document) == 1:
         sparse = scipy.sparse.issparse(document)
         document = document.reshape(1, -1) if sparse else np.asarray(document)[None, :]
@@ -169,7 +174,7 @@ def _one_row(model: MomentLabeler, document: Any) -> tuple[SparseRows, list[str]
         raise InputError(
             f"One document at a time can be explained. Found {rows.n_rows}. Pass one row, as in X[:1]."
         )
-    return rows, []
+    return rows, [], {}
 
 
 def _text_row(text: str, terms: list[str]) -> tuple[SparseRows, list[str]]:

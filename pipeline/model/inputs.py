@@ -84,6 +84,16 @@ class Documents:
     """Block number -> words, in the model's columns, and, where they are known, labels."""
 
 
+def row_documents(rows: SparseRows, labels: SparseRows | None = None, n_rows: int = _ROWS) -> Documents:
+    """Rows that are in memory, `n_rows` to a block."""
+
+    def read(i: int) -> tuple[SparseRows, SparseRows | None]:
+        bounds = i * n_rows, min((i + 1) * n_rows, rows.n_rows)
+        return rows.slice(*bounds), None if labels is None else labels.slice(*bounds)
+
+    return Documents(max(1, -(-rows.n_rows // n_rows)), read)
+
+
 def documents(X: Any, Y: Any, n_terms: int) -> Documents:
     """Wrap a corpus, a matrix of any kind, or a Dask array; matrices must have `n_terms` columns."""
     if isinstance(X, Corpus):
@@ -101,13 +111,13 @@ def documents(X: Any, Y: Any, n_terms: int) -> Documents:
     if isinstance(X, da.Array):
         return _dask_documents(X, Y)
     rows = as_rows(X, "X")
-    labels = None if Y is None else as_rows(_as_columns(Y), "Y", indicator=True)
+    labels = as_labels(Y)
+    return row_documents(rows, labels)
 
-    def read(i: int) -> tuple[SparseRows, SparseRows | None]:
-        bounds = i * _ROWS, min((i + 1) * _ROWS, rows.n_rows)
-        return rows.slice(*bounds), None if labels is None else labels.slice(*bounds)
 
-    return Documents(max(1, -(-rows.n_rows // _ROWS)), read)
+def as_labels(Y: Any) -> SparseRows | None:
+    """A matrix of labels in memory as rows; None for none."""
+    return None if Y is None else as_rows(_as_columns(Y), "Y", indicator=True)
 
 
 def _as_columns(Y: Any) -> Any:

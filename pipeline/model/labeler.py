@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from pipeline.corpus.rows import Array, SparseRows
 from pipeline.corpus.store import Corpus
+from pipeline.corpus.text_info import TextInfo
 from pipeline.decompose.tall import reorder_rows
 from pipeline.errors import InputError
 from pipeline.metrics import propensities
@@ -25,17 +26,28 @@ from pipeline.model.evaluation import Evaluation
 from pipeline.model.evidence import Explanation, Topic, explanation, topic_list
 from pipeline.model.guarantee import Guarantee, guarantee
 from pipeline.model.heads import MEANING, Head, Kind, Seen
-from pipeline.model.inputs import Documents, as_scipy, documents, is_plain, training_corpus, validated
+from pipeline.model.inputs import (
+    Documents,
+    as_labels,
+    as_scipy,
+    documents,
+    is_plain,
+    row_documents,
+    training_corpus,
+    validated,
+)
 from pipeline.model.learn import Learned, Settings, check_enough_documents, learn
 from pipeline.model.learn_head import HeadSettings
 from pipeline.model.parameters import check_parameters
 from pipeline.model.scoring import all_scores, top_labels
+from pipeline.model.texts import TextEncoder, as_text_list, check_like
 from pipeline.passes.checkpoints import RunDirectory
 from pipeline.passes.pairs import Statistics
 from pipeline.passes.plan import Plan
 from pipeline.passes.run import Progress, Runner
 from pipeline.passes.words import WordView
 from pipeline.tasks import map_tasks, n_cpus
+from pipeline.text.words import as_texts
 
 _DOCUMENTS = 4096
 """Documents whose features are held at a time, by each task."""
@@ -116,6 +128,8 @@ class MomentLabeler(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         For each topic the measured L1 error of its words and of its labels, before any refinement.
     n_passes_ : int
         Full reads of the corpus: 3, and `refine_passes`.
+    text_ : TextInfo or None
+        How texts become words, where the training corpus was made of texts.
     fit_stats_ : dict
         Seconds of each stage, and what the process had held at most by its end (`peak_bytes`); the corpus;
         the eigenvalues after the first K (`further_eigenvalues`), share of the corpus that a sample read once
@@ -306,6 +320,8 @@ class MomentLabeler(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self.tensor_eigenvalues_: Array = learned.tensor.eigenvalues
         self.tensor_residual_ = learned.tensor.residual
         self.error_bars_: ErrorBars = learned.error_bars
+        self.text_: TextInfo | None = corpus.info.text
+        self._encoder: TextEncoder | None = None
         self.label_names_: list[str] = corpus.labels
         terms = corpus.terms
         self.term_names_: list[str] = [terms[i] for i in in_source.tolist()]
@@ -347,7 +363,8 @@ class MomentLabeler(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         Parameters
         ----------
         X
-            A `Corpus` of any size, a matrix, or a Dask array; read in blocks.
+            A `Corpus` of any size, a matrix, or a Dask array; read in blocks. For a model that was fitted to
+            a corpus made of texts also a text, or several.
 
         Returns
         -------
@@ -446,6 +463,8 @@ class MomentLabeler(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             raise InputError(
                 "Evaluation needs the true labels. Found a matrix alone. Pass Y too, or a corpus."
             )
+        if isinstance(X, Corpus):
+            check_like(X, self._fitted().text_, self.term_names_, self.label_names_)
         if not ks or min(ks) < 1:
             raise InputError(f"ks are depths of the ranking. Found {ks!r}. Pass some, as in (1, 3, 5).")
         head = self._ranking_head()
@@ -469,9 +488,7 @@ class MomentLabeler(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self, X: Any, use: Callable[[Seen, SparseRows | None], Any], Y: Any = None, *, head: Head
     ) -> Iterator[Any]:
         """`use(what the head sees, labels)` of some documents at a time, in order, on threads."""
-        if is_plain(X):
-            X, _ = validated(self, X)
-        docs: Documents = documents(X, Y, self.n_features_in_)
+        docs = self._documents(X, Y)
 
         def block(number: int) -> list[Any]:
             words, labels = docs.read(number)
@@ -487,6 +504,31 @@ class MomentLabeler(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             numbers = range(first, min(first + at_a_time, docs.n_blocks))
             for parts in map_tasks(block, numbers, name="predict", n_threads=self.n_jobs):
                 yield from parts
+
+    def _documents(self, X: Any, Y: Any) -> Documents:
+        if isinstance(X, Documents):
+            return X
+        if (texts := as_text_list(X)) is not None:
+            return row_documents(self.text_encoder().rows([as_texts(texts)]), as_labels(as_scipy(Y)))
+        if isinstance(X, Corpus):
+            check_like(X, self.text_, self.term_names_, None)
+        if is_plain(X):
+            X, _ = validated(self, X)
+        return documents(X, Y, self.n_features_in_)
+
+    def text_encoder(self) -> TextEncoder:
+        """What turns texts into words as it was done for the training documents.
+
+        Raises
+        ------
+        InputError
+            The model was not fitted to a corpus that was made of texts.
+        """
+        self._fitted()
+        if getattr(self, "_encoder", None) is None:
+            self._encoder = TextEncoder.of(self.text_, self.term_names_)
+        assert self._encoder is not None
+        return self._encoder
 
     def _fitted(self) -> MomentLabeler:
         check_is_fitted(self, "head_")
@@ -505,8 +547,9 @@ class MomentLabeler(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         Parameters
         ----------
         document
-            A text, of which the words that the model knows by name are taken; or one row: a matrix of one
-            row, a vector of words, or a corpus of one document, such as `corpus.head(1)`.
+            A text, of which the words that the model knows are taken, as it was done for the training texts,
+            or by name where there were none; or one row: a matrix of one row, a vector of words, or a corpus
+            of one document, such as `corpus.head(1)`.
         label
             Its number or its name.
         n

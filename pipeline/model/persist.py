@@ -5,8 +5,8 @@
 `basis`, `weights`     the head's largest and `memory_values`: float16, which holds them exactly, or float32
 `names/labels/...`     label names, as in a corpus; and `names/terms/...`
 attribute `threepass`  format `threepass-model`, version 1, the estimator's parameters, its statistics,
-                       stage times, single numbers, the CRC-32C of every array, and a checksum of all this;
-                       written last
+                       stage times, single numbers, how texts become words where it was fitted to texts, the
+                       CRC-32C of every array, and a checksum of all this; written last
 =====================  ================================================================================
 
 All of it is verified when a model is loaded: the attributes and each array against their checksums; before
@@ -33,6 +33,7 @@ from pipeline.corpus.guard import DamageError
 from pipeline.corpus.marks import has_mark, open_marked, write_mark
 from pipeline.corpus.rows import Array, SparseRows
 from pipeline.corpus.store import Corpus
+from pipeline.corpus.text_info import TextInfo
 from pipeline.destination import new_directory, new_file
 from pipeline.errors import StoreError
 from pipeline.model.calibration import Calibration
@@ -98,6 +99,7 @@ def _write_model(model: MomentLabeler, folder: Path) -> None:
         "crc32c": checksums,
         "statistics": asdict(model.statistics_),
         "head": _head_numbers(model.head_),
+        "text": None if model.text_ is None else model.text_.as_dict(),
         **{name: getattr(model, f"{name}_") for name in _NUMBERS},
     }
     write_mark(root, FORMAT, VERSION, mark)
@@ -154,6 +156,10 @@ def _loaded(root: zarr.Group, mark: dict[str, Any]) -> MomentLabeler:
     model.head_ = _head(stored, mark["head"], (D, K, L))
     model.whitening_ = stored.read("whitening", (D, K), np.float32)
     model.n_features_in_ = D
+    model.text_ = None if mark.get("text") is None else TextInfo.from_dict(mark["text"])
+    bits = None if model.text_ is None else model.text_.tokenizer.hash_bits
+    if bits is not None and 2**bits != D:  # compiled loops do not look where they write
+        raise ValueError(f"words are hashed to {bits} bits, and there are {D}")
     model.guarantee()  # raises where statistics and eigenvalues are not those of any corpus
     return model
 

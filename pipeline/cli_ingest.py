@@ -1,0 +1,188 @@
+"""The command `threepass ingest`: texts, sparse text or matrices, told apart by the names of files."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from dask.utils import parse_bytes
+from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
+
+from pipeline.cli_options import Json, Overwrite, Quiet, Threads, tell
+from pipeline.corpus.describe import describe
+from pipeline.corpus.store import Corpus
+from pipeline.corpus.text_info import Tokenizer
+from pipeline.errors import InputError
+from pipeline.ingest.matrices import ingest_matrices
+from pipeline.ingest.sources import find_files, read_names
+from pipeline.ingest.spool import BLOCK_BYTES, IngestKeywords, IngestOptions
+from pipeline.ingest.tables import table_kind
+from pipeline.ingest.text import Tables, ingest_tables
+from pipeline.ingest.vocabulary import Limits
+from pipeline.ingest.xmc import ingest_xmc
+from pipeline.progress import ProgressDisplay
+
+BlockSize = Annotated[
+    str, typer.Option("--block-size", metavar="SIZE", help="Size of a block once read, as in 32MB.")
+]
+Dest = Annotated[Path, typer.Argument(metavar="DEST", help="Where the corpus shall be, as in train.zarr.")]
+DEFAULT_BLOCK = f"{BLOCK_BYTES // 1_000_000}MB"
+
+
+def ingest(
+    sources: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="SRC...",
+            help="Texts as JSON lines, CSV, TSV or Parquet; or XMC text ('N D L' header, then "
+            "'l1,l2 f1:v1 ...'); plain, gz, bz2, xz or zst; files or patterns. Or X.npz and Y.npz.",
+        ),
+    ],
+    dest: Dest,
+    text: Annotated[
+        str | None,
+        typer.Option(metavar="NAMES", help="Columns with text, as in title,body; guessed if absent."),
+    ] = None,
+    labels: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Column with labels, a list or a text; guessed if absent."),
+    ] = None,
+    label_separator: Annotated[
+        str | None,
+        typer.Option(metavar="MARK", help="Between labels in one text; guessed if absent, '' for one label."),
+    ] = None,
+    like: Annotated[
+        str | None,
+        typer.Option(metavar="CORPUS", help="Take columns, tokenizer, terms and labels of this corpus."),
+    ] = None,
+    min_df: Annotated[
+        int | None,
+        typer.Option(min=1, help="Documents that must have a term; 2 from 1,000 documents on if absent."),
+    ] = None,
+    max_df: Annotated[float, typer.Option(help="Largest share of documents that may have a term.")] = 1.0,
+    max_terms: Annotated[int | None, typer.Option(min=1, help="Keep the most frequent terms.")] = None,
+    bigrams: Annotated[bool, typer.Option("--bigrams", help="Also count pairs of words.")] = False,
+    lower: Annotated[bool, typer.Option("--lower/--keep-case", help="Take capitals as small.")] = True,
+    accents: Annotated[
+        bool, typer.Option("--accents/--strip-accents", help="--strip-accents: take é as e.")
+    ] = True,
+    min_length: Annotated[int, typer.Option(min=1, help="Characters of the shortest word.")] = 2,
+    stop_words: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="'english', or a file with one word to leave out a line."),
+    ] = None,
+    token_pattern: Annotated[
+        str | None,
+        typer.Option(metavar="REGEX", help="What a word is, in RE2 syntax, as in '[\\p{L}\\p{N}]+'."),
+    ] = None,
+    hash_bits: Annotated[
+        int | None, typer.Option(min=1, help="Hash words to 2^BITS columns, without a vocabulary.")
+    ] = None,
+    strict: Annotated[bool, typer.Option("--strict", help="Refuse rows that cannot be read.")] = False,
+    header: Annotated[
+        bool, typer.Option("--header/--no-header", help="--no-header: svmlight, several labels.")
+    ] = True,
+    binary: Annotated[bool, typer.Option("--binary", help="Keep that a word occurs, not how often.")] = False,
+    feature_names: Annotated[Path | None, typer.Option(help="File with one feature name a line.")] = None,
+    label_names: Annotated[Path | None, typer.Option(help="File with one label name a line.")] = None,
+    block_size: BlockSize = DEFAULT_BLOCK,
+    threads: Threads = None,
+    overwrite: Overwrite = False,
+    quiet: Quiet = False,
+    json_file: Json = None,
+) -> None:
+    """Turn texts, sparse text or matrices into a corpus on disk."""
+    started = time.monotonic()
+    is_text = text is not None or like is not None or _are_tables(sources)
+    with ProgressDisplay(quiet) as progress:
+        options = IngestKeywords(
+            binary=binary,
+            block_bytes=block_bytes(block_size),
+            overwrite=overwrite,
+            n_threads=threads,
+            progress=progress,
+        )
+        if is_text:
+            settings: dict[str, Any] = {
+                "lower": lower,
+                "accents": accents,
+                "min_length": min_length,
+                "bigrams": bigrams,
+                "stop_words": _stop_words(stop_words),
+                "pattern": token_pattern,
+                "hash_bits": hash_bits,
+            }
+            tokenizer = Tokenizer(**settings)
+            tables = Tables.look_at(sources, names_of(text), labels, label_separator, like)
+            if tables.guess is not None and not quiet:
+                print(f"threepass: {tables.guess}", file=sys.stderr)
+            chosen = None if like is not None and tokenizer == Tokenizer() else tokenizer
+            limits = Limits(min_df, max_df, max_terms)
+            corpus = ingest_tables(tables, dest, chosen, limits, strict, IngestOptions(**options))
+        elif all(source.endswith(".npz") for source in sources):
+            corpus = _ingest_npz(sources, dest, feature_names, label_names, options)
+        else:
+            corpus = ingest_xmc(
+                sources, dest, header=header, feature_names=feature_names, label_names=label_names, **options
+            )
+    tell_new(corpus, dest, started, json_file)
+
+
+def block_bytes(size: str) -> int:
+    """Bytes of a size such as 32MB."""
+    try:
+        return int(parse_bytes(size))
+    except ValueError as error:
+        raise InputError(f"--block-size is not a size. Found '{size}'. Write it as in 32MB.") from error
+
+
+def tell_new(corpus: Corpus, dest: Path, started: float, json_file: Path | None) -> None:
+    """Tell of a new corpus."""
+    seconds = time.monotonic() - started
+    description = {**describe(corpus), "path": str(dest), "seconds": seconds}
+    text = (
+        f"{dest}: {corpus.n_docs:,} documents x {corpus.n_terms:,} terms, {corpus.n_labels:,} labels, "
+        f"{description['bytes_on_disk'] / 1e6:,.1f} MB on disk, in {seconds:.1f} s"
+    )
+    tell(text, description, json_file)
+
+
+def names_of(text: str | None) -> list[str] | None:
+    """Names separated by commas."""
+    return None if text is None else [name.strip() for name in text.split(",") if name.strip()]
+
+
+def _are_tables(sources: list[str]) -> bool:
+    if all(source.endswith(".npz") for source in sources):
+        return False
+    return table_kind(find_files(sources)[0]) is not None
+
+
+def _stop_words(given: str | None) -> tuple[str, ...]:
+    if given is None:
+        return ()
+    if given == "english":
+        return tuple(sorted(ENGLISH_STOP_WORDS))
+    return tuple(dict.fromkeys(word.strip() for word in read_names(given) if word.strip()))
+
+
+def _ingest_npz(
+    sources: list[str],
+    dest: Path,
+    feature_names: Path | None,
+    label_names: Path | None,
+    options: IngestKeywords,
+) -> Corpus:
+    if len(sources) > 2:
+        raise InputError(f"Matrices come as X.npz and Y.npz. Found {len(sources)} files. Give one or two.")
+    return ingest_matrices(
+        sources[0],
+        sources[1] if len(sources) == 2 else None,
+        dest,
+        feature_names=read_names(feature_names) if feature_names else None,
+        label_names=read_names(label_names) if label_names else None,
+        **options,
+    )

@@ -1,0 +1,223 @@
+"""Rows of JSON lines: by Arrow where they are regular, one by one where they are not."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.json
+
+from pipeline.corpus.text_info import Columns
+
+MAX_ROW_BYTES = 16_000_000
+"""A longer row is no document."""
+Complain = Callable[[int, str], None]
+"""Called with the first byte of a row in its slab, and what is wrong with it."""
+_SCALARS = {str: pa.binary(), int: pa.int64(), bool: pa.bool_()}
+"""Types that Arrow reads as we do; binary, for it does not look whether strings are UTF-8."""
+
+
+@dataclass(frozen=True, slots=True)
+class JsonFields:
+    """What to take from each row, by dotted names."""
+
+    text: tuple[str, ...]
+    labels: str | None
+    separator: str | None
+    id: str | None
+    types: dict[str, Any]
+    """Arrow types of `labels` and `id`, as far as the first rows tell; without one Arrow is of no use."""
+
+    @classmethod
+    def guess(
+        cls, columns: Columns, labels: bool, id_column: str | None, rows: Sequence[dict[str, Any]]
+    ) -> JsonFields:
+        """Fields for a table that begins with `rows`, with labels or without."""
+        label_column = columns.labels if labels else None
+        types = {}
+        for name in (label_column, id_column):
+            if name is not None:
+                types[name] = _type_of([row[name] for row in rows if row.get(name) is not None])
+        return cls(columns.text, label_column, columns.separator, id_column, types)
+
+    @property
+    def names(self) -> list[str]:
+        return [*self.text, *(name for name in (self.labels, self.id) if name is not None)]
+
+    @property
+    def schema(self) -> Any:
+        """What Arrow shall read; None when it cannot."""
+        tree: dict[str, Any] = {}
+        for name in self.names:
+            kind = pa.binary() if name in self.text else self.types[name]
+            if kind is None:
+                return None
+            *outer, last = name.split(".")
+            level = tree
+            for part in outer:
+                level = level.setdefault(part, {})
+                if not isinstance(level, dict):
+                    return None
+            if last in level:
+                return None
+            level[last] = kind
+        return pa.schema(_fields(tree))
+
+
+def flat(row: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    """A row with the fields of nested objects under dotted names."""
+    values: dict[str, Any] = {}
+    for name, value in row.items():
+        if isinstance(value, dict) and value:
+            values |= flat(value, f"{prefix}{name}.")
+        else:
+            values[f"{prefix}{name}"] = value
+    return values
+
+
+def read_rows(slab: bytes, fields: JsonFields, complain: Complain) -> dict[str, Any]:
+    """The columns of whole lines of JSON, as Arrow arrays by name; texts are binary and never null.
+
+    Rows that are not usable are told to `complain`, and left out.
+    """
+    schema = fields.schema
+    if schema is not None and len(slab) <= MAX_ROW_BYTES:
+        try:
+            table = pa.json.read_json(
+                pa.BufferReader(slab),
+                pa.json.ReadOptions(use_threads=False, block_size=len(slab) + 1),
+                pa.json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore"),
+            )
+        except pa.ArrowInvalid:
+            pass  # something is not regular: one by one
+        else:
+            return _columns(table, fields)
+    return _one_by_one(slab, fields, complain)
+
+
+def struct_column(table: Any, name: str) -> Any:
+    """A column by its dotted name, as one array."""
+    outer, *inner = [name] if name in table.column_names else name.split(".")
+    column = table.column(outer).combine_chunks()
+    if isinstance(column, pa.ChunkedArray):
+        column = column.chunk(0) if column.num_chunks else pa.array([], column.type)
+    return pc.struct_field(column, inner) if inner else column
+
+
+def _columns(table: Any, fields: JsonFields) -> dict[str, Any]:
+    columns = {name: struct_column(table, name) for name in fields.names}
+    for name in fields.text:
+        columns[name] = pc.fill_null(columns[name], b"")
+    return columns
+
+
+def _one_by_one(slab: bytes, fields: JsonFields, complain: Complain) -> dict[str, Any]:
+    found: dict[str, list[Any]] = {name: [] for name in fields.names}
+    position = 0
+    for line in slab.splitlines(keepends=True):
+        start, position = position, position + len(line)
+        if not line.strip():
+            continue
+        try:
+            row = _row(line)
+            texts = [_text(name, _value(row, name)) for name in fields.text]
+            labels = None if fields.labels is None else _labels(fields, _value(row, fields.labels))
+        except ValueError as error:
+            complain(start, str(error))
+            continue
+        for name, text in zip(fields.text, texts, strict=True):
+            found[name].append(text)
+        if fields.labels is not None:
+            found[fields.labels].append(labels)
+        if fields.id is not None:
+            found[fields.id].append(_value(row, fields.id))
+    columns = {name: pa.array(found[name], pa.large_binary()) for name in fields.text}
+    if fields.labels is not None:
+        columns[fields.labels] = pa.array(found[fields.labels], pa.list_(pa.large_binary()))
+    if fields.id is not None:
+        columns[fields.id] = found[fields.id]
+    return columns
+
+
+def _row(line: bytes) -> dict[str, Any]:
+    if len(line) > MAX_ROW_BYTES:
+        raise ValueError(f"the row has {len(line):,} bytes; at most {MAX_ROW_BYTES:,} make a document")
+    try:
+        row = json.loads(line.decode("utf-8", "replace"))
+    except RecursionError as error:
+        raise ValueError("it is nested too deeply") from error
+    except ValueError as error:
+        raise ValueError(f"not JSON ({error})") from error
+    if not isinstance(row, dict):
+        raise ValueError(f"not an object with named fields, but {_kind(row)}")
+    return row
+
+
+def _value(row: dict[str, Any], name: str) -> Any:
+    """What a row has under a dotted name; None for nothing."""
+    value: Any = row
+    for part in [name] if name in row else name.split("."):
+        value = value.get(part) if isinstance(value, dict) else None
+    return value
+
+
+def _text(name: str, value: Any) -> bytes:
+    if value is None:
+        return b""
+    if isinstance(value, list) and all(isinstance(part, str) for part in value):
+        value = " ".join(value)
+    if isinstance(value, dict | list):
+        raise ValueError(f"the text {name!r} is {_kind(value)}")
+    return _as_text(value).encode("utf-8", "replace")
+
+
+def _labels(fields: JsonFields, value: Any) -> list[bytes] | None:
+    """The labels of a row as a list; None for none."""
+    if value is None:
+        return None
+    if isinstance(value, dict):
+        raise ValueError(f"the labels {fields.labels!r} are {_kind(value)}")
+    if not isinstance(value, list):
+        text = _as_text(value)
+        value = text.split(fields.separator) if fields.separator else [text]
+    if any(isinstance(label, dict | list) for label in value):
+        raise ValueError(f"the labels {fields.labels!r} are objects or lists in a list")
+    return [_as_text(label).encode("utf-8", "replace") for label in value if label is not None]
+
+
+def _as_text(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    return value if isinstance(value, str) else str(value)
+
+
+def _kind(value: Any) -> str:
+    if isinstance(value, dict):
+        names = list(value)[:5]
+        return f"an object with the fields {', '.join(names)}" if names else "an empty object"
+    return "a list" if isinstance(value, list) else f"{json.dumps(value)[:40]}"
+
+
+def _type_of(values: list[Any]) -> Any:
+    """The Arrow type that all values have; None when they have several, or one that is not simple."""
+    if not values:
+        return pa.binary()
+    lists = [value for value in values if isinstance(value, list)]
+    if lists:
+        inner = _type_of([item for value in lists for item in value if item is not None])
+        return pa.list_(inner) if len(lists) == len(values) and inner is not None else None
+    kinds = {type(value) for value in values}
+    return _SCALARS.get(kinds.pop()) if len(kinds) == 1 else None
+
+
+def _fields(tree: dict[str, Any]) -> list[Any]:
+    return [
+        pa.field(name, pa.struct(_fields(kind)) if isinstance(kind, dict) else kind)
+        for name, kind in tree.items()
+    ]

@@ -1,0 +1,116 @@
+"""Texts as a model sees them: the words of its training corpus, found in the same way."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from pipeline.corpus.rows import SparseRows
+from pipeline.corpus.store import Corpus
+from pipeline.corpus.text_info import TextInfo
+from pipeline.errors import InputError
+from pipeline.ingest.text import encode, terms_in_source_order
+from pipeline.ingest.vocabulary import hashed_columns
+from pipeline.text.terms import TermTable
+from pipeline.text.words import Found, Texts, WordFinder, as_texts, strings_of
+
+
+def as_text_list(X: Any) -> list[str] | None:
+    """The texts that X is: one, or a sequence of them; None for anything else."""
+    if isinstance(X, str):
+        return [X]
+    if isinstance(X, np.ndarray) and X.dtype.kind not in "OU":
+        return None
+    is_sequence = isinstance(X, list | tuple | np.ndarray) or (hasattr(X, "iloc") and np.ndim(X) == 1)
+    if not is_sequence or len(X) == 0 or not all(isinstance(text, str) for text in X):
+        return None
+    return [str(text) for text in X]
+
+
+def check_like(corpus: Corpus, info: TextInfo | None, terms: list[str], labels: list[str] | None) -> None:
+    """Refuse a corpus of texts whose columns are not those of a model that was fitted to texts.
+
+    Parameters
+    ----------
+    labels
+        The model's, where they matter.
+    """
+    if info is None or corpus.info.text is None:
+        return
+    same = corpus.info.text.tokenizer == info.tokenizer
+    if same and info.tokenizer.hash_bits is None:
+        same = corpus.n_terms == len(terms) and terms_in_source_order(corpus) == terms
+    if not (same and labels in (None, corpus.labels)):
+        raise InputError(
+            f"The corpus has other terms or labels than the model. Found {corpus!r}. Ingest it again with "
+            "like (--like) and the corpus that the model was fitted to."
+        )
+
+
+class TextEncoder:
+    """From texts to rows in a model's columns; safe to use from many threads."""
+
+    def __init__(self, info: TextInfo, terms: list[str]) -> None:
+        self._tokenizer = info.tokenizer
+        self._n_terms = len(terms)
+        self._finder = WordFinder(info.tokenizer)
+        self._numbers = {} if self._hashed else {name: i for i, name in enumerate(terms)}
+        self._table = TermTable() if self._hashed else TermTable.of_names(terms)
+        self._readers: deque[TermTable] = deque()
+
+    @classmethod
+    def of(cls, info: TextInfo | None, terms: list[str]) -> TextEncoder:
+        """For a model with these terms.
+
+        Raises
+        ------
+        InputError
+            It was not fitted to texts.
+        """
+        if info is None:
+            raise InputError(
+                "The model does not know how texts become words: it was not fitted to texts. Found texts to "
+                "label. Ingest texts (ingest_text) and fit again, or give rows of words."
+            )
+        return cls(info, terms)
+
+    @property
+    def _hashed(self) -> bool:
+        return self._tokenizer.hash_bits is not None
+
+    def find(self, columns: Sequence[Texts]) -> Found:
+        """The words of documents whose texts are the rows of some columns."""
+        return self._finder.find(columns)
+
+    def rows(self, columns: Sequence[Texts]) -> SparseRows:
+        """(documents, terms): the words of documents that the model knows."""
+        return self.encode(self.find(columns))
+
+    def encode(self, found: Found) -> SparseRows:
+        """(documents, terms): those of the words that the model knows."""
+        if self._hashed:
+            return encode(found, TermTable(), self._tokenizer, self._n_terms)
+        try:
+            table = self._readers.pop()
+        except IndexError:
+            table = self._table.reader()
+        rows = encode(found, table, self._tokenizer, self._n_terms)
+        self._readers.append(table)
+        return rows
+
+    def one(self, text: str) -> tuple[SparseRows, list[str], dict[int, str]]:
+        """One text's row, its words that are not known, and, with hashing, the words of each column."""
+        found = self.find([as_texts([text])])
+        (words,) = strings_of(found, self._tokenizer.bigrams and self._hashed)
+        words = list(dict.fromkeys(words))
+        names: dict[int, str] = {}
+        if self._tokenizer.hash_bits is not None and words:
+            for name, column in zip(
+                words, hashed_columns(words, self._tokenizer.hash_bits).tolist(), strict=True
+            ):
+                names[column] = f"{names[column]} / {name}" if column in names else name
+        unknown = [] if self._hashed else [word for word in words if word not in self._numbers]
+        return self.encode(found), unknown, names

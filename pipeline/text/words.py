@@ -1,0 +1,173 @@
+"""The words of many texts at once, as a tokenizer finds them."""
+
+from __future__ import annotations
+
+import itertools
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pipeline.corpus.rows import Array
+from pipeline.corpus.text_info import MAX_CHARACTERS, Tokenizer
+from pipeline.text import kernels
+from pipeline.text.kernels import BROKEN, FILLED, MARK_END, MARK_START, UNSETTLED, Words
+from pipeline.text.tables import CharacterTables, character_tables
+from pipeline.text.terms import TermTable
+
+Texts = Any
+"""An Arrow array of binary values or strings, without nulls."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The words of some documents."""
+
+    words: Words
+    per_document: int
+    """Segments, that is texts, of each document."""
+    broken: Array
+    """(documents,) bool: not all of it was UTF-8; what was not separates words."""
+    empty: Array
+    """(documents,) bool: no text at all, or blanks."""
+
+    @property
+    def n_documents(self) -> int:
+        return len(self.broken)
+
+
+class WordFinder:
+    """Finds words; made once for a tokenizer, and used from any thread."""
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self.tokenizer = tokenizer
+
+    @cached_property
+    def _tables(self) -> CharacterTables:
+        return character_tables(self.tokenizer.lower, self.tokenizer.accents)
+
+    @cached_property
+    def _expansion(self) -> float:
+        """The most bytes that are written for a byte that is read."""
+        lengths = np.diff(self._tables.offsets)
+        points = np.arange(len(lengths))
+        own = 1 + (points >= 0x80).astype(int) + (points >= 0x800) + (points >= 0x10000)
+        return float((lengths / own).max())
+
+    @cached_property
+    def _stop(self) -> TermTable | None:
+        words = self.tokenizer.stop_words
+        return TermTable.of_names(words) if words else None
+
+    def find(self, columns: Sequence[Texts]) -> Found:
+        """The words of documents whose texts are the rows of some columns."""
+        texts = _interleaved(columns)
+        data, offsets = _buffers(texts)
+        flags = np.zeros(len(offsets) - 1, np.uint8)
+        kernels.look_at(data, offsets, self._tables.unsettled, flags)
+        if (flags & UNSETTLED).any():
+            texts = _normalized(texts, np.flatnonzero(flags & UNSETTLED))
+            data, offsets = _buffers(texts)
+        words = self._marked(data, offsets) if self.tokenizer.pattern else self._built_in(data, offsets)
+        if self._stop is not None:
+            kernels.drop_words(words, self._stop.terms)
+        per_document = len(columns)
+        by_document: Array = flags.reshape(-1, per_document)
+        return Found(
+            words,
+            per_document,
+            np.any(by_document & BROKEN, axis=1),
+            ~np.any(by_document & FILLED, axis=1),
+        )
+
+    def _built_in(self, data: Array, offsets: Array) -> Words:
+        words = _room(int(len(data) * self._expansion) + 8, len(data) // 2 + len(offsets), len(offsets) - 1)
+        kernels.find_words(data, offsets, self._tables, self.tokenizer.min_length, MAX_CHARACTERS, words)
+        return words
+
+    def _marked(self, data: Array, offsets: Array) -> Words:
+        """Fold, let RE2 put marks around every match, and read what is between marks."""
+        folded = np.empty(int(len(data) * self._expansion) + 8, np.uint8)
+        folded_offsets = np.empty(len(offsets), np.int64)
+        kernels.fold(data, offsets, self._tables, folded, folded_offsets)
+        texts = _array(folded[: folded_offsets[-1]], folded_offsets)
+        replacement = f"{chr(MARK_START)}\\0{chr(MARK_END)}"
+        marked = pc.replace_substring_regex(texts, pattern=self.tokenizer.pattern, replacement=replacement)
+        data, offsets = _buffers(marked)
+        words = _room(len(data), len(data) // 2 + len(offsets), len(offsets) - 1)
+        kernels.find_marked(data, offsets, self.tokenizer.min_length, MAX_CHARACTERS, words)
+        return words
+
+
+def strings_of(found: Found, bigrams: bool) -> list[list[str]]:
+    """The words of each document, and then its pairs of words; for a few documents that people look at."""
+    words, first = found.words, 0
+    documents: list[list[str]] = [[] for _ in range(found.n_documents)]
+    for segment, end in enumerate(words.ends.tolist()):
+        names = [
+            bytes(words.text[start : start + length]).decode()
+            for start, length in zip(
+                words.starts[first:end].tolist(), words.lengths[first:end].tolist(), strict=True
+            )
+        ]
+        pairs = [f"{a} {b}" for a, b in itertools.pairwise(names)] if bigrams else []
+        documents[segment // found.per_document] += names + pairs
+        first = end
+    return documents
+
+
+def as_texts(texts: Sequence[str]) -> Texts:
+    """Python's texts as an Arrow array; lone surrogates, which are no characters, become question marks."""
+    return pa.array([text.encode("utf-8", "replace") for text in texts], pa.large_binary())
+
+
+def _room(n_bytes: int, n_words: int, n_segments: int) -> Words:
+    return Words(
+        np.empty(n_bytes, np.uint8),
+        np.empty(n_words, np.int64),
+        np.empty(n_words, np.int32),
+        np.empty(n_words, np.uint64),
+        np.zeros(n_segments, np.int64),
+    )
+
+
+def _interleaved(columns: Sequence[Texts]) -> Texts:
+    """The texts of document 0, of document 1, ..., as one large binary array."""
+    wide = [column.cast(pa.large_binary()) for column in columns]
+    if len(wide) == 1:
+        return wide[0]
+    n, m = len(wide[0]), len(wide)
+    order = np.arange(n * m).reshape(m, n).T.ravel()
+    return pa.concat_arrays(wide).take(pa.array(order))
+
+
+def _buffers(texts: Texts) -> tuple[Array, Array]:
+    """The bytes of a large binary array and where each value begins and ends, without a copy."""
+    _, offsets, data = texts.buffers()
+    bounds = np.frombuffer(offsets, np.int64)[texts.offset : texts.offset + len(texts) + 1]
+    if data is None:
+        return np.zeros(0, np.uint8), np.zeros(len(texts) + 1, np.int64)
+    whole = np.frombuffer(data, np.uint8)[bounds[0] : bounds[-1]]
+    return whole, bounds - bounds[0]
+
+
+def _array(data: Array, offsets: Array) -> Texts:
+    """What is UTF-8 as an array of strings: RE2 would take binary values for Latin-1."""
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
+    return pa.Array.from_buffers(pa.large_string(), len(offsets) - 1, buffers)
+
+
+def _normalized(texts: Texts, rows: Array) -> Texts:
+    """The texts, those of some rows in form NFC."""
+    mask = np.zeros(len(texts), bool)
+    mask[rows] = True
+    new = [
+        unicodedata.normalize("NFC", raw.decode("utf-8", "replace")).encode()
+        for raw in texts.filter(pa.array(mask)).to_pylist()
+    ]
+    return pc.replace_with_mask(texts, pa.array(mask), pa.array(new, pa.large_binary()))
