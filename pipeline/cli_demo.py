@@ -75,10 +75,13 @@ def _lines(done: Demo) -> list[str]:
         f"Time: {seconds}; {sum(done.seconds.values()):.0f} s in all.",
         f"Corpus and model are beside it: {done.folder / CORPUS}, {done.folder / MODEL}",
         "",
-        "Next, with data of your own:",
-        "  threepass ingest train.txt train.zarr",
-        "  threepass fit train.zarr model.zarr",
-        "  threepass report model.zarr report.html --corpus test.zarr",
+        "Ask the model something of your own:",
+        f"  echo 'sort an array along an axis' | threepass predict {done.folder / MODEL} -",
+        "",
+        "Next, with data of your own, a file with a text and its tags on each line:",
+        "  threepass ingest posts.jsonl posts.zarr --text title,body --labels tags",
+        "  threepass fit posts.zarr model.zarr",
+        "  threepass predict model.zarr new.jsonl labels.jsonl",
     ]
     return lines
 

@@ -24,6 +24,7 @@ from pipeline.report.page import write_report
 CORPUS, MODEL, REPORT = "docstrings.zarr", "model.zarr", "report.html"
 """What the demo leaves in its folder."""
 NEIGHBOURS = 10
+N_TOPICS = 100
 _MARK = ".threepass-demo"
 """The file by which a folder is known to be of an earlier demo."""
 _TEST_SHARE = 0.2
@@ -91,9 +92,9 @@ def run_demo(
         corpus, objects = ingest_docstrings(unfinished / CORPUS, packages, progress=progress)
         mark("docstrings")
         train, test = corpus.split(test=_TEST_SHARE)
-        n_components = MomentLabeler().n_components
         enough = max(2, int(train.n_docs**0.5))  # as the guarantee has it
-        model = MomentLabeler(min(n_components, enough)).fit(train, progress=progress)
+        # docstrings say the same word often, and how often tells their topics apart
+        model = MomentLabeler(min(N_TOPICS, enough), words="counts").fit(train, progress=progress)
         model.save(unfinished / MODEL)
         mark("fit")
         measured = model.evaluate(test)

@@ -15,8 +15,10 @@ import ast
 import importlib
 import importlib.util
 import inspect
+import json
 import re
 import sys
+import tempfile
 import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -26,13 +28,14 @@ from types import ModuleType
 from typing import Any, Unpack
 
 import numpy as np
-import scipy.sparse
-from sklearn.feature_extraction.text import CountVectorizer
+from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
 from pipeline.corpus.store import Corpus
+from pipeline.corpus.text_info import Tokenizer
 from pipeline.errors import InputError
-from pipeline.ingest.matrices import ingest_matrices
 from pipeline.ingest.spool import IngestKeywords, Progress
+from pipeline.ingest.text import ingest_text
+from pipeline.ingest.vocabulary import Limits
 
 STANDARD_LIBRARY = "stdlib"
 PACKAGES = (
@@ -71,6 +74,8 @@ _FEWEST_DOCUMENTS = 3
 _MOST_TERMS = 20_000
 _NOT_SHIPPED_TO_USERS = {"test", "tests", "testing", "conftest", "idlelib", "lib2to3", "site-packages"}
 _WORD = re.compile(r"[^\W\d_]\w+")
+_TOKEN = r"\p{L}[\p{L}\p{N}_]+"
+"""The same for the tokenizer: names such as `n_samples` stay whole."""
 _SIGNATURE = re.compile(r"[\w.]+\s*\(.*")
 _PARAMETER = re.compile(r"(\*{0,2}[A-Za-z_]\w*(?:\s*,\s*\*{0,2}[A-Za-z_]\w*)*)\s*:(?!:)")
 _FIELD = re.compile(r":(?:param|arg|argument)\s+(?:[^:]*\s)?\*{0,2}(\w+):")
@@ -152,22 +157,24 @@ def ingest_docstrings(
 
 
 def _ingest(objects: list[DocumentedObject], dest: str | Path, options: IngestKeywords) -> Corpus:
-    few = len(objects) < 10 * _FEWEST_DOCUMENTS
-    least = 1 if few else _FEWEST_DOCUMENTS
-    vectorizer = CountVectorizer(
-        token_pattern=_WORD.pattern, stop_words="english", min_df=least, max_features=_MOST_TERMS
-    )
-    X = vectorizer.fit_transform(documented.text for documented in objects)
+    least = 1 if len(objects) < 10 * _FEWEST_DOCUMENTS else _FEWEST_DOCUMENTS
     counts = Counter(label for documented in objects for label in documented.labels)
-    names = sorted(label for label, count in counts.items() if count >= least)
-    number = {name: i for i, name in enumerate(names)}
-    rows = [[number[label] for label in documented.labels if label in number] for documented in objects]
-    indptr = np.concatenate([[0], np.cumsum([len(row) for row in rows])])
-    columns = np.array([label for row in rows for label in row], np.int32)
-    shape = len(objects), len(names)
-    Y = scipy.sparse.csr_array((np.ones(len(columns), np.int8), columns, indptr), shape=shape)
-    terms = vectorizer.get_feature_names_out().tolist()
-    return ingest_matrices(X, Y, dest, feature_names=terms, label_names=names, **options)
+    tokenizer = Tokenizer(stop_words=tuple(sorted(ENGLISH_STOP_WORDS)), pattern=_TOKEN)
+    with tempfile.TemporaryDirectory(prefix="threepass-") as folder:
+        path = Path(folder) / "docstrings.jsonl"
+        with path.open("w", encoding="utf-8") as file:
+            for documented in objects:
+                labels = [label for label in documented.labels if counts[label] >= least]
+                file.write(json.dumps({"text": documented.text, "labels": labels}) + "\n")
+        return ingest_text(
+            path,
+            dest,
+            text="text",
+            labels="labels",
+            tokenizer=tokenizer,
+            limits=Limits(least, max_terms=_MOST_TERMS),
+            **options,
+        )
 
 
 # -- what there is -----------------------------------------------------------------------------------------
