@@ -6,6 +6,7 @@ what, where and what to do), 2 the command line is wrong.
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 import warnings
@@ -33,9 +34,14 @@ from pipeline.verify import check as check_store
 class _Commands(typer.core.TyperGroup):
     def invoke(self, ctx: Any) -> Any:
         try:
-            return super().invoke(ctx)
+            result = super().invoke(ctx)
+            sys.stdout.flush()
         except KeyboardInterrupt:
             raise ThreepassError("Interrupted. Nothing was left behind.") from None
+        except BrokenPipeError:  # whoever reads has enough, as in `| head`
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python flushes once more
+            raise typer.Exit(0) from None
+        return result
 
 
 app = typer.Typer(
@@ -44,7 +50,7 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=True,
     pretty_exceptions_enable=False,
-    rich_markup_mode=None,
+    rich_markup_mode="rich",
 )
 
 app.command(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,6 +19,11 @@ from pipeline.passes.machine import available_bytes, measure_rates
 from pipeline.passes.plan import SLOWER_THAN_LIMIT, gigabytes
 from pipeline.progress import ProgressDisplay
 
+# options, by the panel of the help that they stand in
+learning = partial(typer.Option, rich_help_panel="How it learns")
+on_workers = partial(typer.Option, rich_help_panel="On workers, or a Dask cluster")
+kept = partial(typer.Option, rich_help_panel="What is kept on the way")
+
 
 def fit(
     corpus: Annotated[str, typer.Argument(metavar="CORPUS", help="A corpus to learn from.")],
@@ -26,57 +32,68 @@ def fit(
     ],
     n_components: Annotated[int, typer.Option("-k", "--topics", min=1, help="Number of topics.")] = 100,
     head: Annotated[
-        str, typer.Option(help="auto, posterior (the paper's), refined, ridge or blend.")
+        str,
+        learning(help="auto, posterior (the paper's), refined, ridge or blend."),
     ] = "auto",
     head_dim: Annotated[
-        int | None, typer.Option(min=1, help="Features of the ridge regression; chosen if absent.")
+        int | None,
+        learning(min=1, help="Features of the ridge regression; chosen if absent."),
     ] = None,
     weighting: Annotated[
-        str, typer.Option(help="Word weights of the ridge regression: log, counts or binary, times idf.")
+        str,
+        learning(help="Word weights of the ridge regression: log, counts or binary, times idf."),
     ] = "log",
     refine_passes: Annotated[
-        int, typer.Option(min=0, help="Further reads that refine the topics with labels.")
+        int,
+        learning(min=0, help="Further reads that refine the topics with labels."),
     ] = 0,
     tail_weight: Annotated[
-        float, typer.Option(min=0, max=1, help="0 ranks by probability, 1 favours rare labels.")
+        float,
+        learning(min=0, max=1, help="0 ranks by probability, 1 favours rare labels."),
     ] = 0.0,
     memory_limit: Annotated[
         str | None, typer.Option(metavar="SIZE", help="What the process may take, as in 4GB.")
     ] = None,
-    tensor: Annotated[str, typer.Option(help="orthogonal or power.")] = "orthogonal",
-    whitening: Annotated[str, typer.Option(help="auto, exact or sketch.")] = "auto",
-    self_pairs: Annotated[str, typer.Option(help="keep (as the paper) or drop.")] = "keep",
-    words: Annotated[str, typer.Option(help="binary (as the paper) or counts.")] = "binary",
-    seed: Annotated[int, typer.Option(help="Seed of sketch and decomposition.")] = 0,
+    tensor: Annotated[str, learning(help="orthogonal or power.")] = "orthogonal",
+    whitening: Annotated[str, learning(help="auto, exact or sketch.")] = "auto",
+    self_pairs: Annotated[str, learning(help="keep (as the paper) or drop.")] = "keep",
+    words: Annotated[str, learning(help="binary (as the paper) or counts.")] = "binary",
+    seed: Annotated[int, learning(help="Seed of sketch and decomposition.")] = 0,
     plan: Annotated[
         bool, typer.Option("--plan", help="Only tell what it would take, memory and time, and read nothing.")
     ] = False,
     threads: Threads = None,
     workers: Annotated[
-        int, typer.Option(min=0, help="Worker processes to start on this machine; 0: threads alone.")
+        int,
+        on_workers(min=0, help="Worker processes to start on this machine; 0: threads alone."),
     ] = 0,
-    threads_per_worker: Annotated[int, typer.Option(min=1, help="Threads of each worker.")] = 1,
+    threads_per_worker: Annotated[int, on_workers(min=1, help="Threads of each worker.")] = 1,
     worker_memory: Annotated[
-        str, typer.Option(metavar="SIZE", help="What each worker may take, as in 4GB.")
+        str,
+        on_workers(metavar="SIZE", help="What each worker may take, as in 4GB."),
     ] = "auto",
     scheduler: Annotated[
-        str | None, typer.Option(metavar="URL", help="A Dask cluster to join, as in tls://host:8786.")
+        str | None,
+        on_workers(metavar="URL", help="A Dask cluster to join, as in tls://host:8786."),
     ] = None,
-    tls_ca_file: Annotated[Path | None, typer.Option(help="With --scheduler: the authority.")] = None,
-    tls_cert: Annotated[Path | None, typer.Option(help="With --scheduler: our certificate.")] = None,
-    tls_key: Annotated[Path | None, typer.Option(help="With --scheduler: our key.")] = None,
+    tls_ca_file: Annotated[Path | None, on_workers(help="With --scheduler: the authority.")] = None,
+    tls_cert: Annotated[Path | None, on_workers(help="With --scheduler: our certificate.")] = None,
+    tls_key: Annotated[Path | None, on_workers(help="With --scheduler: our key.")] = None,
     dashboard_address: Annotated[
-        str, typer.Option(metavar="HOST:PORT", help="Where the workers' dashboard shall listen.")
+        str,
+        on_workers(metavar="HOST:PORT", help="Where the workers' dashboard shall listen."),
     ] = DASHBOARD,
     performance_report: Annotated[
-        Path | None, typer.Option(metavar="FILE.html", help="Keep Dask's own account of the workers.")
+        Path | None,
+        on_workers(metavar="FILE.html", help="Keep Dask's own account of the workers."),
     ] = None,
     run_dir: Annotated[
         Path | None,
-        typer.Option(help="Where sums are kept for a killed fit to go on; MODEL.run if absent."),
+        kept(help="Where sums are kept for a killed fit to go on; MODEL.run if absent."),
     ] = None,
     run_log: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Keep the run's log, a line for each segment.")
+        Path | None,
+        kept(metavar="FILE", help="Keep the run's log, a line for each segment."),
     ] = None,
     overwrite: Overwrite = False,
     quiet: Quiet = False,

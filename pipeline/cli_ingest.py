@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -29,6 +30,10 @@ BlockSize = Annotated[
     str, typer.Option("--block-size", metavar="SIZE", help="Size of a block once read, as in 32MB.")
 ]
 Dest = Annotated[Path, typer.Argument(metavar="DEST", help="Where the corpus shall be, as in train.zarr.")]
+# options, by the panel of the help that they stand in
+of_tables = partial(typer.Option, rich_help_panel="Tables of texts")
+of_words = partial(typer.Option, rich_help_panel="Words of texts")
+of_sparse_text = partial(typer.Option, rich_help_panel="Sparse text and matrices")
 DEFAULT_BLOCK = f"{BLOCK_BYTES // 1_000_000}MB"
 
 
@@ -44,50 +49,53 @@ def ingest(
     dest: Dest,
     text: Annotated[
         str | None,
-        typer.Option(metavar="NAMES", help="Columns with text, as in title,body; guessed if absent."),
+        of_tables(metavar="NAMES", help="Columns with text, as in title,body; guessed if absent."),
     ] = None,
     labels: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="Column with labels, a list or a text; guessed if absent."),
+        of_tables(metavar="NAME", help="Column with labels, a list or a text; guessed if absent."),
     ] = None,
     label_separator: Annotated[
         str | None,
-        typer.Option(metavar="MARK", help="Between labels in one text; guessed if absent, '' for one label."),
+        of_tables(metavar="MARK", help="Between labels in one text; guessed if absent, '' for one label."),
     ] = None,
     like: Annotated[
         str | None,
-        typer.Option(metavar="CORPUS", help="Take columns, tokenizer, terms and labels of this corpus."),
+        of_tables(metavar="CORPUS", help="Take columns, tokenizer, terms and labels of this corpus."),
     ] = None,
     min_df: Annotated[
         int | None,
-        typer.Option(min=1, help="Documents that must have a term; 2 from 1,000 documents on if absent."),
+        of_words(min=1, help="Documents that must have a term; 2 from 1,000 documents on if absent."),
     ] = None,
-    max_df: Annotated[float, typer.Option(help="Largest share of documents that may have a term.")] = 1.0,
-    max_terms: Annotated[int | None, typer.Option(min=1, help="Keep the most frequent terms.")] = None,
-    bigrams: Annotated[bool, typer.Option("--bigrams", help="Also count pairs of words.")] = False,
-    lower: Annotated[bool, typer.Option("--lower/--keep-case", help="Take capitals as small.")] = True,
+    max_df: Annotated[float, of_words(help="Largest share of documents that may have a term.")] = 1.0,
+    max_terms: Annotated[int | None, of_words(min=1, help="Keep the most frequent terms.")] = None,
+    bigrams: Annotated[bool, of_words("--bigrams", help="Also count pairs of words.")] = False,
+    lower: Annotated[bool, of_words("--lower/--keep-case", help="Take capitals as small.")] = True,
     accents: Annotated[
-        bool, typer.Option("--accents/--strip-accents", help="--strip-accents: take é as e.")
+        bool,
+        of_words("--accents/--strip-accents", help="--strip-accents: take é as e."),
     ] = True,
-    min_length: Annotated[int, typer.Option(min=1, help="Characters of the shortest word.")] = 2,
+    min_length: Annotated[int, of_words(min=1, help="Characters of the shortest word.")] = 2,
     stop_words: Annotated[
         str | None,
-        typer.Option(metavar="FILE", help="'english', or a file with one word to leave out a line."),
+        of_words(metavar="FILE", help="'english', or a file with one word to leave out a line."),
     ] = None,
     token_pattern: Annotated[
         str | None,
-        typer.Option(metavar="REGEX", help="What a word is, in RE2 syntax, as in '[\\p{L}\\p{N}]+'."),
+        of_words(metavar="REGEX", help="What a word is, in RE2 syntax, as in \\p{L}+."),
     ] = None,
     hash_bits: Annotated[
-        int | None, typer.Option(min=1, help="Hash words to 2^BITS columns, without a vocabulary.")
+        int | None,
+        of_words(min=1, help="Hash words to 2^BITS columns, without a vocabulary."),
     ] = None,
-    strict: Annotated[bool, typer.Option("--strict", help="Refuse rows that cannot be read.")] = False,
+    strict: Annotated[bool, of_tables("--strict", help="Refuse rows that cannot be read.")] = False,
     header: Annotated[
-        bool, typer.Option("--header/--no-header", help="--no-header: svmlight, several labels.")
+        bool,
+        of_sparse_text("--header/--no-header", help="--no-header: svmlight, several labels."),
     ] = True,
     binary: Annotated[bool, typer.Option("--binary", help="Keep that a word occurs, not how often.")] = False,
-    feature_names: Annotated[Path | None, typer.Option(help="File with one feature name a line.")] = None,
-    label_names: Annotated[Path | None, typer.Option(help="File with one label name a line.")] = None,
+    feature_names: Annotated[Path | None, of_sparse_text(help="File with one feature name a line.")] = None,
+    label_names: Annotated[Path | None, of_sparse_text(help="File with one label name a line.")] = None,
     block_size: BlockSize = DEFAULT_BLOCK,
     threads: Threads = None,
     overwrite: Overwrite = False,

@@ -12,7 +12,7 @@ import numpy as np
 import scipy.sparse
 from dask.utils import parse_bytes
 from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.utils import Tags
+from sklearn.utils import Tags, estimator_html_repr
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from pipeline.corpus.rows import Array, SparseRows
@@ -40,6 +40,7 @@ from pipeline.model.learn import Learned, Settings, check_enough_documents, lear
 from pipeline.model.learn_head import HeadSettings
 from pipeline.model.parameters import check_parameters
 from pipeline.model.scoring import all_scores, top_labels
+from pipeline.model.summary import fitted_table
 from pipeline.model.texts import TextEncoder, as_text_list, check_like
 from pipeline.passes.checkpoints import RunDirectory
 from pipeline.passes.pairs import Statistics
@@ -583,6 +584,14 @@ class MomentLabeler(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         from pipeline.model.persist import load_model
 
         return load_model(path)
+
+    def _repr_html_inner(self) -> str:
+        """scikit-learn's own view of the parameters, and what was learned."""
+        html: str = estimator_html_repr(self)
+        return html + fitted_table(self) if hasattr(self, "head_") else html
+
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
+        return {"text/plain": repr(self), "text/html": self._repr_html_inner()}
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
