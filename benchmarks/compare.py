@@ -23,6 +23,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -193,8 +194,21 @@ def importable(package: str, python: str) -> bool:
     )
 
 
-def compare(contest: Contest, dataset: str, methods: list[str], ks: list[int], out: Path) -> dict[str, Any]:
-    """Run all methods, and write results, table and figures, anew after each method."""
+def compare(
+    contest: Contest,
+    dataset: str,
+    methods: Sequence[str],
+    ks: Sequence[int],
+    out: Path,
+    settings: Mapping[str, dict[str, Any]] | None = None,
+) -> dict[str, Any]:
+    """Run all methods, and write results after each of them, table and figures at the end.
+
+    Parameters
+    ----------
+    settings
+        Of baselines by name, in place of a choice.
+    """
     out.mkdir(parents=True, exist_ok=True)
     result: dict[str, Any] = {
         "dataset": dataset,
@@ -203,11 +217,11 @@ def compare(contest: Contest, dataset: str, methods: list[str], ks: list[int], o
         "rows": [],
     }
     for method in methods:
-        settings = None
+        own = (settings or {}).get(method)
         by_distance = sorted(ks, key=lambda k: abs(k - 100))  # what is chosen at 100 holds for the others
         for k in by_distance if METHODS[method].every_k else by_distance[:1]:
-            row = contest.run(method, k, settings)
-            settings = row.get("chosen") if METHODS[method].module == "baseline" else None
+            row = contest.run(method, k, own)
+            own = row.get("chosen") if METHODS[method].module == "baseline" else None
             result["rows"].append(row)
             (out / "results.json").write_text(json.dumps(result, indent=1) + "\n")
     (out / "table.md").write_text(comparison(result))

@@ -24,7 +24,7 @@ from pipeline.corpus.rows import Array, SparseRows
 from pipeline.errors import InputError
 from pipeline.ingest import kernels
 from pipeline.ingest.columns import Labels
-from pipeline.text import kernels as text_kernels
+from pipeline.text.term_kernels import rename_share
 from pipeline.text.terms import TermTable
 
 RUN_TERMS = 2_000_000
@@ -168,7 +168,7 @@ class VocabularyBuilder:
             names += merged.names(kept)
             counts.append(merged.counts[kept])
             for run in runs:
-                text_kernels.rename_share(run.load().terms.hashes, share, n_shares, new, numbers[run])
+                rename_share(run.load().terms.hashes, share, n_shares, new, numbers[run])
         if not names:
             raise self._nothing_left(n_seen, most, n_documents)
         return self._renumber(names, np.concatenate(counts), n_seen, numbers)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pipeline.corpus.rows import Array
-from pipeline.text import kernels
-from pipeline.text.kernels import Terms
+from pipeline.text import term_kernels
+from pipeline.text.term_kernels import Terms
 
 if TYPE_CHECKING:
     from pipeline.text.words import Found
@@ -39,8 +39,8 @@ class TermTable:
         terms.ends[: len(ends)] = ends
         terms.text[: len(text)] = text
         for i in range(len(encoded)):
-            terms.hashes[i] = kernels.hash_of(text, ends[i], ends[i + 1])
-        kernels.rebuild_slots(terms.hashes, len(encoded), terms.slots)
+            terms.hashes[i] = term_kernels.hash_of(text, ends[i], ends[i + 1])
+        term_kernels.rebuild_slots(terms.hashes, len(encoded), terms.slots)
         return table
 
     def reader(self) -> TermTable:
@@ -74,7 +74,7 @@ class TermTable:
         indices, values = np.empty(most, np.int32), np.empty(most, np.int32)
         document = 0
         while True:
-            document, self.n_terms = kernels.count_terms(
+            document, self.n_terms = term_kernels.count_terms(
                 words,
                 found.per_document,
                 bigrams,
@@ -99,10 +99,10 @@ class TermTable:
         return indptr, indices[:nnz], values[:nnz]
 
     def merge(self, other: TermTable, share: int, n_shares: int, numbers: Array) -> None:
-        """Add the terms of another table that fall in a share; see `kernels.merge_terms`."""
+        """Add the terms of another table that fall in a share; see `term_kernels.merge_terms`."""
         text = int(other.terms.ends[other.n_terms])
         self.reserve(other.n_terms, text)
-        self.n_terms = kernels.merge_terms(
+        self.n_terms = term_kernels.merge_terms(
             self.terms, self.n_terms, other.terms, other.n_terms, share, n_shares, numbers
         )
 
@@ -126,7 +126,7 @@ class TermTable:
             for name in ("hashes", "counts", "last_rows", "places"):
                 getattr(new, name)[: self.n_terms] = getattr(old, name)[: self.n_terms]
             new.ends[: self.n_terms + 1] = old.ends[: self.n_terms + 1]
-            kernels.rebuild_slots(new.hashes, self.n_terms, new.slots)
+            term_kernels.rebuild_slots(new.hashes, self.n_terms, new.slots)
         self.terms = new
 
     def names(self, numbers: Array) -> list[bytes]:

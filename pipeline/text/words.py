@@ -18,6 +18,7 @@ from pipeline.corpus.text_info import MAX_CHARACTERS, Tokenizer
 from pipeline.text import kernels
 from pipeline.text.kernels import BROKEN, FILLED, MARK_END, MARK_START, UNSETTLED, Words
 from pipeline.text.tables import CharacterTables, character_tables
+from pipeline.text.term_kernels import drop_words
 from pipeline.text.terms import TermTable
 
 Texts = Any
@@ -75,7 +76,7 @@ class WordFinder:
             data, offsets = _buffers(texts)
         words = self._marked(data, offsets) if self.tokenizer.pattern else self._built_in(data, offsets)
         if self._stop is not None:
-            kernels.drop_words(words, self._stop.terms)
+            drop_words(words, self._stop.terms)
         per_document = len(columns)
         by_document: Array = flags.reshape(-1, per_document)
         return Found(
