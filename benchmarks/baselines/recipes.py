@@ -16,7 +16,8 @@ from pipeline.errors import InputError
 
 LEML_LOSSES = {"leml": "squared", "leml-logistic": "logistic", "leml-hinge": "hinge"}
 MANY_DOCS = 50_000
-"""From as many on LEML has 5 outer iterations, as its authors take on large data, and fewer settings."""
+"""From as many on LEML has 5 outer iterations, as its authors take on large data, WSABIE 10 epochs, and fewer
+settings are tried."""
 N_OUTER = {"squared": 10, "logistic": 5, "hinge": 5}
 """Outer iterations of LEML at most; other losses than squares take ten times as long."""
 N_EPOCHS = 30
@@ -73,9 +74,9 @@ class Recipe:
         n_docs
             Training documents.
         """
+        many = n_docs >= MANY_DOCS
         if method in LEML_LOSSES:
             loss = LEML_LOSSES[method]
-            many = n_docs >= MANY_DOCS
             make: Any = Leml if loss == "squared" else partial(GeneralLeml, loss=loss)
             lambdas = tuple(lam for lam in LAMBDAS[loss] if lam in FEW_LAMBDAS or not many)
             n_outer = min(5, N_OUTER[loss]) if many else N_OUTER[loss]
@@ -85,10 +86,10 @@ class Recipe:
             return cls(partial(make, rank, n_threads=n_threads, seed=seed), candidates, "n_outer", True)
         if method == "wsabie":
             candidates = tuple(
-                {"rate": rate, "margin": margin, "bias": bias, "n_epochs": N_EPOCHS}
+                {"rate": rate, "margin": margin, "bias": bias, "n_epochs": 10 if many else N_EPOCHS}
                 for bias in BIASES
-                for rate in RATES
-                for margin in MARGINS
+                for rate in (RATES[1:] if many else RATES)
+                for margin in (MARGINS[:1] if many else MARGINS)
             )
             return cls(partial(Wsabie, rank, seed=seed), candidates, "n_epochs", n_parallel=n_threads)
         if method == "ova":

@@ -157,6 +157,10 @@ def test_recipe__fewer_settings_where_documents_are_many() -> None:
     assert few.most_iterations == {"n_outer": 10}
     assert many.most_iterations == {"n_outer": 5}
     assert len(many.candidates) < len(few.candidates)
+    few, many = (Recipe.of("wsabie", 6, n_docs, 0, 2) for n_docs in (49_999, 50_000))
+    assert few.most_iterations == {"n_epochs": 30}
+    assert many.most_iterations == {"n_epochs": 10}
+    assert len(many.candidates) < len(few.candidates)
 
 
 def test_recipe__refuses_what_it_does_not_know() -> None:
