@@ -1,7 +1,9 @@
 """threepass: the right labels on documents, from three reads of a corpus that does not fit in memory."""
 
+from pipeline.corpus.describe import describe
 from pipeline.corpus.store import Corpus
 from pipeline.corpus.text_info import Tokenizer
+from pipeline.demo import run_demo
 from pipeline.errors import InputError, StoreError, ThreepassError
 from pipeline.ingest.fetch import Fetched, fetch_dataset
 from pipeline.ingest.manifest import Manifest, find_manifest, list_datasets
@@ -11,6 +13,8 @@ from pipeline.ingest.text import ingest_text
 from pipeline.ingest.vocabulary import Limits
 from pipeline.ingest.xmc import ingest_xmc
 from pipeline.model.labeler import MomentLabeler
+from pipeline.predict import predict_to_file
+from pipeline.predict_text import predict_texts
 from pipeline.report.page import write_report
 from pipeline.verify import check
 
@@ -27,6 +31,7 @@ __all__ = [
     "ThreepassError",
     "Tokenizer",
     "check",
+    "describe",
     "fetch_dataset",
     "find_manifest",
     "ingest_matrices",
@@ -35,5 +40,8 @@ __all__ = [
     "ingest_text",
     "ingest_xmc",
     "list_datasets",
+    "predict_texts",
+    "predict_to_file",
+    "run_demo",
     "write_report",
 ]

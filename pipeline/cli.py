@@ -102,10 +102,13 @@ app.command(
 def evaluate(
     model: Annotated[str, typer.Argument(metavar="MODEL", help="A model.")],
     corpus: Annotated[str, typer.Argument(metavar="CORPUS", help="Documents with their true labels.")],
+    quiet: Quiet = False,
     json_file: Json = None,
 ) -> None:
     """Measure how well a model labels a corpus: AUC, P@k, nDCG@k, recall@k, PSP@k, PSnDCG@k, calibration."""
-    scores = MomentLabeler.load(model).evaluate(Corpus.open(corpus))
+    labeler, documents = MomentLabeler.load(model), Corpus.open(corpus)
+    with ProgressDisplay(quiet, documents) as progress:
+        scores = labeler.evaluate(documents, progress=progress)
     tell(str(scores), scores, json_file)
 
 

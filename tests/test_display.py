@@ -60,3 +60,12 @@ def test_labeler__shows_parameters_and_once_fitted_what_it_learned(corpus: Corpu
     for text in (bundle["text/html"], model._repr_html_()):
         assert "training documents" in text
         assert model.scores_mean_ in text
+
+
+def test_evaluate__tells_how_far_it_is(corpus: Corpus) -> None:
+    model, told = MomentLabeler(2).fit(corpus), []
+    X, Y = corpus.to_scipy()
+    for source in ((corpus,), (corpus.head(0),), (X, Y)):
+        told.clear()
+        model.evaluate(*source, progress=lambda *step: told.append(step))
+        assert told[-1] == ("evaluate", source[0].shape[0], source[0].shape[0])

@@ -22,7 +22,7 @@ from pipeline.decompose.tall import reorder_rows
 from pipeline.errors import InputError
 from pipeline.metrics import propensities
 from pipeline.model.error_bars import ErrorBars
-from pipeline.model.evaluation import Evaluation
+from pipeline.model.evaluation import Evaluation, told
 from pipeline.model.evidence import Explanation, Topic, explanation, topic_list
 from pipeline.model.guarantee import Guarantee, guarantee
 from pipeline.model.heads import MEANING, Head, Kind, Seen
@@ -39,6 +39,7 @@ from pipeline.model.inputs import (
 from pipeline.model.learn import Learned, Settings, check_enough_documents, learn
 from pipeline.model.learn_head import HeadSettings
 from pipeline.model.parameters import check_parameters
+from pipeline.model.scores import Scores
 from pipeline.model.scoring import all_scores, top_labels
 from pipeline.model.summary import fitted_table
 from pipeline.model.texts import TextEncoder, as_text_list, check_like
@@ -440,7 +441,8 @@ class MomentLabeler(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         ks: Sequence[int] = (1, 3, 5),
         propensity: tuple[float, float] = (0.55, 1.5),
         auc: bool = True,
-    ) -> dict[str, Any]:
+        progress: Progress | None = None,
+    ) -> Scores:
         """How well the predicted ranking of labels fits the true ones, and how honest the probabilities are.
 
         Parameters
@@ -455,6 +457,8 @@ class MomentLabeler(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             Also what needs the score of every label: the AUC of each document, averaged; the Brier score, the
             mean of (probability - truth)² over documents and labels; and `reliability`, a table of how often
             labels of about a probability are right.
+        progress
+            Called as `progress("evaluate", documents done, documents in all)`.
         """
         if isinstance(X, Corpus) and Y is not None:
             raise InputError(
@@ -471,7 +475,8 @@ class MomentLabeler(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         head = self._ranking_head()
         inverse = 1 / propensities(self.label_counts_, self.statistics_.n_docs, *propensity)
         evaluation = Evaluation(head, tuple(ks), inverse, auc)
-        return evaluation.finish(self._over_documents(X, evaluation.of, Y, head=head))
+        parts = self._over_documents(X, evaluation.of, Y, head=head)
+        return evaluation.finish(parts if progress is None else told(parts, progress, _n_docs(X)))
 
     def score(self, X: Any, y: Any = None) -> float:
         """P@1: how often the best label is right."""
@@ -612,6 +617,10 @@ def _run_directory(
         return nullcontext(RunDirectory.none())
     what = {"corpus": corpus.fingerprint, "settings": asdict(settings)}
     return RunDirectory.at(Path(folder), what)
+
+
+def _n_docs(X: Any) -> int:
+    return X.n_docs if isinstance(X, Corpus) else X.shape[0] if hasattr(X, "shape") else len(X)
 
 
 def _check_k(k: int) -> None:
