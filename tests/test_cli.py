@@ -226,20 +226,22 @@ def test_usage__exit_2() -> None:
 
 
 def test_help__on_every_command() -> None:
-    commands = re.findall(r"^  (\w+)  ", threepass("--help").stdout.split("Commands:")[1], re.MULTILINE)
+    commands = re.findall(r"^│ (\w+)  ", threepass("--help").stdout.split("Commands")[1], re.MULTILINE)
     assert {"ingest", "synth", "fit", "predict", "evaluate", "info", "check", "report", "demo"} <= set(
         commands
     )
     for command in commands:
-        assert "Usage: " in threepass(command, "--help").stdout
+        said = threepass(command, "--help").stdout
+        assert "Usage: " in said
+        assert f"threepass {command}" in said.split("╰")[-1] or "Commands" in said  # an example, or a group
 
 
 def test_pipe__a_reader_that_stops_early_is_no_error(tmp_path: Path) -> None:
     (tmp_path / "train.txt").write_text(GOOD)
     threepass("ingest", tmp_path / "train.txt", tmp_path / "d.zarr")
-    command = f"{THREEPASS[0]} -c '{THREEPASS[2]}' info {tmp_path / 'd.zarr'} | true"
+    command = f"set -o pipefail; {THREEPASS[0]} -c '{THREEPASS[2]}' info {tmp_path / 'd.zarr'} | true"
     run = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
-    assert "Traceback" not in run.stderr
+    assert (run.returncode, run.stderr) == (0, "")
 
 
 def _start_long_ingest(folder: Path) -> subprocess.Popen[str]:

@@ -40,7 +40,7 @@ def test_demo__says_what_it_did(folder: Path) -> None:
         "evidence:",
         str(folder / "report.html"),
         "threepass ingest",
-        "threepass fit train.zarr model.zarr",
+        "threepass fit posts.zarr model.zarr",
     ):
         assert part in said
     assert said.count("it is:") == 3

@@ -115,13 +115,13 @@ def head_passes(corpus: Corpus) -> list[Pass]:
 
 
 def assert_identical(one: Any, other: Any, where: str = "") -> None:
-    """Equal to the last bit, field by field; only times may differ, what was read again, and the plan."""
+    """Equal to the last bit, field by field; only times, memory, what was read again and the plan may differ."""
     assert type(one) is type(other), where
     if dataclasses.is_dataclass(one):
         one, other = ({f.name: getattr(x, f.name) for f in dataclasses.fields(x)} for x in (one, other))
     if isinstance(one, dict):
         assert one.keys() == other.keys()
-        for key in one.keys() - {"seconds", "sample_share", "plan"}:
+        for key in one.keys() - {"seconds", "peak_bytes", "sample_share", "plan"}:
             assert_identical(one[key], other[key], f"{where}.{key}")
     elif isinstance(one, list):
         assert len(one) == len(other), where
