@@ -115,7 +115,7 @@ def head_passes(corpus: Corpus) -> list[Pass]:
 
 
 def assert_identical(one: Any, other: Any, where: str = "") -> None:
-    """Equal to the last bit, field by field; only times, memory, what was read again and the plan may differ."""
+    """Equal to the last bit; only times, memory, what was read again and the plan may differ."""
     assert type(one) is type(other), where
     if dataclasses.is_dataclass(one):
         one, other = ({f.name: getattr(x, f.name) for f in dataclasses.fields(x)} for x in (one, other))
