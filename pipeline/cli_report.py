@@ -7,10 +7,11 @@ from typing import Annotated
 
 import typer
 
-from pipeline.cli_options import Json, tell
+from pipeline.cli_options import Json, Quiet, tell
 from pipeline.corpus.store import Corpus
 from pipeline.errors import InputError
 from pipeline.model.labeler import MomentLabeler
+from pipeline.progress import ProgressDisplay
 from pipeline.report.page import write_report
 
 
@@ -22,12 +23,15 @@ def report(
         typer.Option(metavar="TEST", help="Documents with labels, not those it learned from: adds accuracy."),
     ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace OUT.html.")] = False,
+    quiet: Quiet = False,
     json_file: Json = None,
 ) -> None:
     """Write one HTML page about a model: topics, labels, guarantee, time, memory; accuracy and examples."""
     if out.suffix not in (".html", ".htm"):
         raise InputError(f"The report is an HTML page. Found {out}. Choose a name that ends in .html.")
     labeler = MomentLabeler.load(model)
-    write_report(labeler, out, None if corpus is None else Corpus.open(corpus), overwrite=overwrite)
+    test = None if corpus is None else Corpus.open(corpus)
+    with ProgressDisplay(quiet, test) as progress:
+        write_report(labeler, out, test, overwrite=overwrite, progress=progress)
     size = out.stat().st_size
     tell(f"{out}: {size / 1e6:.2f} MB", {"path": str(out), "bytes": size}, json_file)

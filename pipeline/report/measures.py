@@ -14,6 +14,7 @@ from pipeline.corpus.store import Corpus
 from pipeline.errors import InputError
 from pipeline.model.evidence import Explanation
 from pipeline.model.labeler import MomentLabeler
+from pipeline.passes.run import Progress
 
 BEST = 5
 """Labels that are looked at, of each document."""
@@ -91,7 +92,12 @@ class Measures:
     examples: list[Example]
 
 
-def measure(model: MomentLabeler, corpus: Corpus, texts: Mapping[int, str] | None = None) -> Measures:
+def measure(
+    model: MomentLabeler,
+    corpus: Corpus,
+    texts: Mapping[int, str] | None = None,
+    progress: Progress | None = None,
+) -> Measures:
     """Read the corpus twice: for the scores, and for the best labels.
 
     Parameters
@@ -101,7 +107,7 @@ def measure(model: MomentLabeler, corpus: Corpus, texts: Mapping[int, str] | Non
     """
     if corpus.n_docs == 0:
         raise InputError("The test corpus is empty. Found no documents. Give one that has some.")
-    scores = model.evaluate(corpus, ks=(1, 3, BEST))
+    scores = model.evaluate(corpus, ks=(1, 3, BEST), progress=progress)
     best, _ = model.predict_topk(corpus, BEST)
     L = len(model.label_names_)
     occurrences, found = np.zeros(L, np.int64), np.zeros(L, np.int64)

@@ -18,6 +18,7 @@ from markupsafe import Markup
 from pipeline.corpus.store import Corpus
 from pipeline.destination import new_file
 from pipeline.model.labeler import MomentLabeler
+from pipeline.passes.run import Progress
 from pipeline.report import facts, figures
 from pipeline.report.measures import BEST, Measures, measure
 
@@ -37,6 +38,7 @@ def write_report(
     *,
     overwrite: bool = False,
     texts: Mapping[int, str] | None = None,
+    progress: Progress | None = None,
 ) -> None:
     """Write one self-contained HTML page about a model.
 
@@ -56,6 +58,8 @@ def write_report(
         Replace a file that stands there.
     texts
         Documents of the corpus as they were written, by number, for the examples to show.
+    progress
+        Called as `progress("evaluate", documents done, documents in all)`.
 
     Examples
     --------
@@ -67,12 +71,17 @@ def write_report(
     >>> write_report(model, f"{folder}/report.html", test)
     """
     with new_file(Path(path), overwrite=overwrite) as unfinished:
-        unfinished.write_text(render(model, corpus, texts), encoding="utf-8")
+        unfinished.write_text(render(model, corpus, texts, progress), encoding="utf-8")
 
 
-def render(model: MomentLabeler, corpus: Corpus | None = None, texts: Mapping[int, str] | None = None) -> str:
+def render(
+    model: MomentLabeler,
+    corpus: Corpus | None = None,
+    texts: Mapping[int, str] | None = None,
+    progress: Progress | None = None,
+) -> str:
     """The page as text; see `write_report`."""
-    measures = None if corpus is None else measure(model, corpus, texts)
+    measures = None if corpus is None else measure(model, corpus, texts, progress)
     script = _FILES.joinpath("script.js").read_text(encoding="utf-8")
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
