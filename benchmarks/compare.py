@@ -43,6 +43,8 @@ from pipeline.corpus.rows import Array, SparseRows
 from pipeline.metrics import propensities, ranking_sums
 from pipeline.tasks import n_cpus
 
+REFUSAL = f"{InputError.__module__}.{InputError.__qualname__}: "
+"""How the last line of a method begins that will not have so much data."""
 DEFAULT_K = (50, 75, 100, 125, 150)
 PROPENSITY = 0.55, 1.5
 """A and B of data sets without a manifest of their own."""
@@ -176,9 +178,11 @@ class Teller:
 
 def measured(watched: Watched) -> dict[str, Any]:
     if watched.ended != "done":
-        lines = watched.said.splitlines()
-        reason = f"ended after {watched.seconds:.0f} s" if watched.ended == "timeout" else "".join(lines[-1:])
-        return {"status": watched.ended, "reason": reason}
+        if watched.ended == "timeout":
+            return {"status": "timeout", "reason": f"ended after {watched.seconds:.0f} s"}
+        reason = "".join(watched.said.splitlines()[-1:])
+        refused = reason.removeprefix(REFUSAL)
+        return {"status": "failed" if refused == reason else "refused", "reason": refused}
     return {
         "status": "done",
         **watched.result,

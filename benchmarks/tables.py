@@ -63,8 +63,7 @@ def machine_line(result: dict[str, Any]) -> str:
 def cells(row: Row) -> list[str]:
     """What was measured; a row that was not says why in its second cell."""
     if row["status"] != "done":
-        reason = {"absent": "absent", "timeout": "timeout"}.get(row["status"], "failed")
-        return [f"{reason}: {row['reason']}"[:80].replace("|", "/"), *[""] * (len(PERCENT) + 5)]
+        return [f"{row['status']}: {row['reason']}"[:80].replace("|", "/"), *[""] * (len(PERCENT) + 5)]
     return [
         shown_auc(row.get("auc")),
         *(f"{100 * row[name]:.1f}" for name in PERCENT),

@@ -70,6 +70,10 @@ def test_compare__other_methods_and_those_that_do_not_run(data: Path, tmp_path: 
         row = contest.run(method, 5)
         assert row["status"] == "done", row
         assert row["p@1"] > 0.3
+    contest.timeout = 60
+    refused = contest.run("leml", 0)
+    assert refused["status"] == "refused"
+    assert refused["reason"].startswith("LEML needs a rank")
     contest.timeout = 0.5
     assert contest.run("leml", 5)["status"] == "timeout"
     contest.timeout = 60
