@@ -194,7 +194,7 @@ class Found:
         """With a word where it is not the real data."""
         _, planted, scale = self.source.partition(":")
         return (
-            f"{self.stated.manifest.title} (planted, {float(scale):.0%} of the documents)"
+            f"{self.stated.manifest.title} (planted, {100 * float(scale):g}% of the documents)"
             if planted
             else self.stated.manifest.title
         )
@@ -229,9 +229,9 @@ def table_1(found: list[Found]) -> str:
     head = ["data", "features", "labels", "training documents", "test documents"]
     head += ["features a document, mean", "median", "labels a document, mean", "median"]
     text = (
-        "**Table 1.** Training documents as ingested, in brackets as the paper states them. Test documents\n"
+        "**Table 1.** What was ingested, in brackets what the paper states. Test documents are those that\n"
     )
-    return text + "are those that were measured on.\n\n" + markdown(head, rows)
+    return text + "were measured on.\n\n" + markdown(head, rows)
 
 
 def table_2(contest: Contest, name: str) -> str:
@@ -306,7 +306,7 @@ def figure_2(found: list[Found], path: Path) -> str:
             left.set(title=row.name, ylabel="AUC", xlabel="K", xticks=ks)
             right.set(ylabel="memory while training, GB", xlabel="K", xticks=ks)
             right.set_ylim(bottom=0)
-        left.legend(loc="best", fontsize=7)
+        panels[0].legend(loc="center right", fontsize=7)
     (path.with_suffix(".json")).write_text(
         json.dumps([{"data": row.name, "rows": row.result["rows"]} for row in found], indent=1) + "\n"
     )
