@@ -3,7 +3,7 @@
 DATASET is a folder of `--data` (or THREEPASS_DATA), or a shape of the paper's with a share of its documents,
 as in `amazoncat:0.5`, which is drawn from a planted model. Every method runs in a process of its own, one
 after the other, on the same documents and weighted words. DIR gets `results.json`, `table.md` and the figures
-`auc_by_k.png`, `memory_by_k.png` and `quality_by_seconds.png`.
+`quality_by_seconds.png` and, where there are several K, `auc_by_k.png` and `memory_by_k.png`.
 
 Training starts, for threepass, with the corpus on disk, for the others once their documents are in memory,
 weighted and, for peers that read text, in a file; choosing the settings of a baseline, on training documents
@@ -72,9 +72,8 @@ def main() -> None:
         ks = [int(k) for k in arguments.k.split(",")]
         with tempfile.TemporaryDirectory(dir=arguments.folder) as name:
             split = prepare_split(arguments.dataset, arguments.data, Path(name), arguments.test_docs)
-            contest = Contest(
-                split, Path(name), arguments.threads, arguments.seed, arguments.timeout, pythons
-            )
+            running = arguments.threads, arguments.seed, arguments.timeout, pythons
+            contest = Contest(split, Path(name), *running, propensity_of(arguments.dataset))
             result = compare(contest, arguments.dataset, methods, ks, arguments.out)
     except InputError as error:
         sys.exit(f"benchmarks.compare: {error}")

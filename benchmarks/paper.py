@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.compare import DEFAULT_K, Contest, compare
+from benchmarks.compare import DEFAULT_K, Contest, compare, propensity_of
 from benchmarks.datasets import data_folder, prepare_split
 from benchmarks.figures import draw_by_k, figure
 from benchmarks.methods import METHODS
@@ -176,7 +176,8 @@ def has(data: Path | None, name: str) -> bool:
 
 def start(source: str, data: Path | None, folder: Path, arguments: argparse.Namespace) -> Contest:
     split = prepare_split(source, data, folder, arguments.test_docs)
-    return Contest(split, folder, arguments.threads, timeout=arguments.timeout)
+    propensity = propensity_of(source)
+    return Contest(split, folder, arguments.threads, timeout=arguments.timeout, propensity=propensity)
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks.compare import Contest, chosen_methods, compare
+from benchmarks import compare as compare_module
+from benchmarks.compare import Contest, chosen_methods, compare, propensity_of
 from benchmarks.datasets import prepare_split
 from benchmarks.figures import draw_all
 from benchmarks.methods import METHODS, peer
@@ -178,3 +179,26 @@ def test_paper__its_data_sets_have_manifests_and_shapes() -> None:
             planted.n_labels,
         )
         assert stated.seconds[0] / stated.seconds[1] == pytest.approx(stated.speed_up, rel=0.05)
+
+
+def test_propensity__of_the_manifest_reaches_the_measures(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert propensity_of("wikilshtc-325k") == (0.5, 0.4)
+    assert propensity_of("tiny") == (0.55, 1.5)
+    seen = []
+    monkeypatch.setattr(compare_module, "propensity_of", lambda dataset: (0.3, len(dataset)))
+    monkeypatch.setattr(
+        compare_module, "compare", lambda contest, *_: seen.append(contest.propensity) or {"rows": []}
+    )
+    (tmp_path / "table.md").write_text("")
+    monkeypatch.setattr(sys, "argv", ["compare", "tiny", "--data", str(data), "--out", str(tmp_path)])
+    compare_module.main()
+    assert seen == [(0.3, 4)]
+    contest = Contest(prepare_split("tiny", data, tmp_path), tmp_path, threads=1)
+    labels = np.tile(np.arange(5, dtype=np.int32), (contest.test.n_docs, 1))
+    usual = contest.quality(labels)
+    contest.propensity = (0.1, 9.0)
+    other = contest.quality(labels)
+    assert other["psp@5"] != usual["psp@5"]
+    assert other["p@5"] == usual["p@5"]
