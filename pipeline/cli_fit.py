@@ -180,10 +180,11 @@ def _tell_plan(labeler: MomentLabeler, corpus: Corpus, json_file: Path | None) -
     plan = labeler.plan(corpus)
     rates = measure_rates(corpus.stored_term_counts[0], 128, labeler.n_jobs)
     seconds = [SLOWER_THAN_LIMIT * rates.seconds(stage.cost) for stage in plan.stages]
-    lines = [f"{'stage':>14} {'memory':>9} {'sums':>16} {'time':>9}"]
+    lines = [f"{'stage':>14} {'memory':>9} {'sums':>9} {'time':>9}"]
     for stage, least in zip(plan.stages, seconds, strict=True):
-        sums = f"{stage.n_accumulators} x {gigabytes(stage.accumulator)}" if stage.n_accumulators else ""
-        lines.append(f"{stage.name:>14} {gigabytes(stage.total):>9} {sums:>16} {least:>7.1f} s")
+        made = stage.accumulator + stage.segments
+        sums = gigabytes(made) if made else ""
+        lines.append(f"{stage.name:>14} {gigabytes(stage.total):>9} {sums:>9} {least:>7.1f} s")
     head = "" if plan.sizes is None else f", {plan.sizes.total:,} features ({plan.sizes.reason})"
     mapped = ", sums in mapped files" if plan.spill else ""
     available = available_bytes()

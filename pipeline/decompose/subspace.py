@@ -51,7 +51,7 @@ def label_directions(
 def orthonormal(directions: Array, overwrite: bool = False, n_threads: int | None = None) -> Array:
     """(D, p) float32: an orthonormal basis of the columns' span; p is less where columns depend on others.
 
-    By the eigenvectors of M'M, after the columns were made equally long: M V diag(1 / sqrt(values)). Columns
+    By the eigenvectors of S M'M S, where S makes columns equally long: M S V diag(1 / sqrt(values)). Columns
     that hardly differ from others are orthonormal only up to rounding.
 
     Parameters
@@ -64,11 +64,12 @@ def orthonormal(directions: Array, overwrite: bool = False, n_threads: int | Non
     Cost: 4 D p² flops.
     """
     M = directions if overwrite else directions.copy()
-    lengths = np.sqrt(np.einsum("dp,dp->p", M, M, dtype=np.float64))
-    M /= np.where(lengths > 0, lengths, 1).astype(np.float32)
-    values, vectors = np.linalg.eigh(gram(M, M, n_threads))
+    products = gram(M, M, n_threads)
+    lengths = np.sqrt(np.diag(products))
+    scale = 1 / np.where(lengths > 0, lengths, 1)
+    values, vectors = np.linalg.eigh(scale[:, None] * products * scale)
     independent = values > _DEPENDENT * max(1, len(values)) * values.max(initial=0)
-    V = (vectors[:, independent] / np.sqrt(values[independent])).astype(np.float32)  # (p, q)
+    V = scale[:, None] * vectors[:, independent] / np.sqrt(values[independent])  # (p, q)
     return np.ascontiguousarray(times_in_place(M, V, n_threads))
 
 

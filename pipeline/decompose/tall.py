@@ -7,6 +7,7 @@ threads do not wait for each other at every product, which on a busy machine tak
 from __future__ import annotations
 
 import operator
+from typing import Protocol
 
 import numpy as np
 import threadpoolctl
@@ -17,7 +18,13 @@ from pipeline.tasks import map_tasks, ordered_reduce
 _ROWS = 8192
 
 
-def gram(A: Array, B: Array, n_threads: int | None = None) -> Array:
+class RowsOf(Protocol):
+    """A tall matrix that gives some of its rows at a time: an array, or what makes them when asked."""
+
+    def __getitem__(self, rows: slice, /) -> Array: ...
+
+
+def gram(A: RowsOf, B: Array, n_threads: int | None = None) -> Array:
     """(p, q) float64: A'B, of (D, p) and (D, q); summed in their own type within a slice, in double across.
 
     Cost: 2 D p q flops, half of it where A is B.
@@ -28,7 +35,7 @@ def gram(A: Array, B: Array, n_threads: int | None = None) -> Array:
 
     with threadpoolctl.threadpool_limits(1):
         product: Array = ordered_reduce(
-            part, operator.iadd, row_slices(len(A), _ROWS), name="gram", at_a_time=n_threads
+            part, operator.iadd, row_slices(len(B), _ROWS), name="gram", at_a_time=n_threads
         )
     return product
 

@@ -12,7 +12,7 @@ import scipy.sparse.linalg
 import threadpoolctl
 
 from pipeline.corpus.rows import Array
-from pipeline.decompose.tall import gaussian, gram, small_eigenpairs, times_in_place
+from pipeline.decompose.tall import RowsOf, gaussian, gram, small_eigenpairs, times_in_place
 from pipeline.errors import InputError
 
 RANK_TOLERANCE = 1e-9
@@ -75,7 +75,7 @@ def warm_start(
     Parameters
     ----------
     multiply
-        Gives M2 Omega on the sample.
+        Gives M2 Omega on the sample, and may overwrite Omega.
 
     A sketch that already lies near the top eigenvectors makes one pass over the whole corpus enough: from a
     random one, the 50th to 100th eigenvalue come out at a fifth to a half of their size.
@@ -89,13 +89,13 @@ def warm_start(
 
 def sketched_whitening(
     product: Array,
-    sketch: Array,
+    sketch: RowsOf,
     n_components: int,
     *,
     semidefinite: bool = True,
     n_threads: int | None = None,
 ) -> Whitening:
-    """The top eigenpairs of M2 from `product` = M2 Omega, Omega (D, p) being orthonormal.
+    """The top eigenpairs of M2 from `product` = M2 Omega, Omega (D, p) being about orthonormal.
 
     The product is overwritten: another D x p would be large.
 
@@ -125,27 +125,33 @@ def sketched_whitening(
     return Whitening(W, eigenvalues, further)
 
 
-def rotated(whitening: Whitening, M2: Array) -> tuple[Whitening, Array]:
-    """Make the whitening exact, given what pass 2 measured.
+def rotation(eigenvalues: Array, M2: Array) -> tuple[Array, Array]:
+    """How to make a whitening exact, given what pass 2 measured: by Rayleigh–Ritz in the same subspace.
 
     Parameters
     ----------
+    eigenvalues
+        (K,): of M2, as the whitening has them.
     M2
         (K, K): W'M2W on the whole corpus, the identity but for the errors of a sketch.
 
     Returns
     -------
-    Whitening
-        Rayleigh–Ritz in the same subspace: now W'M2W = I on these documents.
-    Array
-        (K, K'): R with W_new = W_old R, by which a whitened tensor is carried over.
+    R
+        (K, K'): by which W, or a whitened tensor, is carried over: R'(W'M2W)R = I.
+    eigenvalues
+        (K',) positive, descending.
     """
-    root = np.sqrt(whitening.eigenvalues)
+    root = np.sqrt(eigenvalues)
     values, vectors = small_eigenpairs(root[:, None] * (M2 + M2.T) / 2 * root)  # Omega'M2 Omega
     order = np.argsort(-values)
     order = order[: _rank(values[order], len(root))]
-    R = root[:, None] * vectors[:, order] / np.sqrt(values[order])
-    return Whitening(whitening.W @ R.astype(whitening.W.dtype), values[order], whitening.further), R
+    return root[:, None] * vectors[:, order] / np.sqrt(values[order]), values[order]
+
+
+def rotated(whitening: Whitening, R: Array, eigenvalues: Array, n_threads: int | None = None) -> Whitening:
+    """With W R for W, which is overwritten."""
+    return Whitening(times_in_place(whitening.W, R, n_threads), eigenvalues, whitening.further)
 
 
 def _orthonormal(matrix: Array, n_turns: int = 2, n_threads: int | None = None) -> Array:

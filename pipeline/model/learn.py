@@ -20,6 +20,7 @@ from pipeline.decompose.whitening import (
     Whitening,
     exact_whitening,
     rotated,
+    rotation,
     sketched_whitening,
     warm_start,
 )
@@ -29,7 +30,7 @@ from pipeline.model.heads import Head, Topics
 from pipeline.model.learn_head import HeadLearning, HeadSettings
 from pipeline.passes.labels import Directions, Labels
 from pipeline.passes.machine import available_bytes, peak_bytes
-from pipeline.passes.pairs import Pairs, Statistics, exact_m2, sketched_m2
+from pipeline.passes.pairs import Pairs, Sketch, Statistics, exact_m2, sketched_m2
 from pipeline.passes.plan import BASE_BYTES, Plan, Wanted, gigabytes, make_plan
 from pipeline.passes.run import Pass, Runner
 from pipeline.passes.sample import read_sample, sample_product
@@ -114,11 +115,11 @@ def learn(corpus: Corpus, settings: Settings, runner: Runner) -> Learned:
     moments = triples.moments(triple_sums, EVEN, ODD)
     stats["whitening_error"] = float(abs(moments.M2 - np.eye(K)).max())
     stats["further_eigenvalues"] = whitening.further.tolist()
-    whitening, R = rotated(whitening, moments.M2)
+    R, eigenvalues = rotation(whitening.eigenvalues, moments.M2)
     tensor = decompose(_carried(moments, R).M3, settings.tensor, seed=settings.seed)
     clock.mark("tensor")
 
-    O = word_topics(whitening.W, whitening.eigenvalues[:, None] * tensor.eigenvectors)
+    O = word_topics(whitening.W, R @ (eigenvalues[:, None] * tensor.eigenvectors))
     uniform = np.full(len(tensor.eigenvalues), 1 / len(tensor.eigenvalues))
     pi = topic_weights(tensor.eigenvalues) if settings.prior == "eigenvalues" else uniform
 
@@ -126,12 +127,13 @@ def learn(corpus: Corpus, settings: Settings, runner: Runner) -> Learned:
     bars = ErrorBars.unknown(len(pi))
     if settings.error_bars:
         moments = _carried(triples.moments(triple_sums, EVEN), R)
-        half = half_directions(moments, tensor, whitening.eigenvalues, settings.tensor, settings.seed)
+        half = half_directions(moments, tensor, eigenvalues, settings.tensor, settings.seed)
     if half is not None:
         bars = replace(bars, words=word_error_bars(O, triples, triple_sums, R @ half))
         clock.mark("error bars")
     del triples, triple_sums, moments
 
+    whitening = rotated(whitening, R, eigenvalues, runner.n_threads)
     W = _float32(whitening.W)
     directions = Directions.of(W, tensor.eigenvectors, view)
     even = None if half is None else Directions.of(W, half, view)
@@ -173,8 +175,8 @@ class _Reader:
 
     def read(self, *works: Pass, held: HeldWords | None = None) -> list[Sums]:
         """Read the corpus once, for a pass of the paper and for what the head needs beside it."""
-        accumulator = sum(work.accumulator_bytes for work in works)
-        cut = segments(self.corpus, accumulator, self.plan.accumulators_bytes)
+        segment_bytes = sum(work.segment_bytes(0, 0) for work in works)
+        cut = segments(self.corpus, segment_bytes, self.plan.accumulators_bytes)
         return self.runner.run_together(works, self.corpus, cut, held)
 
 
@@ -225,8 +227,8 @@ def _whiten(
     return whitening, Statistics.of(sums)
 
 
-def _sketch(sample: SparseRows, reader: _Reader, settings: Settings) -> Array:
-    """(D, p) float32, orthonormal: where the pairs of words of a sample are."""
+def _sketch(sample: SparseRows, reader: _Reader, settings: Settings) -> Sketch:
+    """(D, p), orthonormal but for rounding: where the pairs of words of a sample are."""
     n_threads, drop = reader.runner.n_threads, settings.view.drop_self_pairs
     width = settings.n_components + reader.plan.oversampling
     rows, words = sample.compact()
@@ -234,9 +236,7 @@ def _sketch(sample: SparseRows, reader: _Reader, settings: Settings) -> Array:
         rows, words = sample, np.arange(sample.n_columns)
     multiply = sample_product(rows, n_threads, drop)
     own = warm_start(multiply, len(words), width, settings.seed, n_threads=n_threads)
-    sketch = np.zeros((sample.n_columns, own.shape[1]), np.float32)
-    sketch[words] = own
-    return sketch
+    return Sketch.of(own, words, sample.n_columns, n_threads)
 
 
 def _check_free(plan: Plan) -> None:

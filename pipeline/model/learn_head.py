@@ -37,9 +37,10 @@ from pipeline.passes.held_out import Gathered, SetAside
 from pipeline.passes.responsibilities import Responsibilities, posterior
 from pipeline.passes.run import Pass
 from pipeline.passes.sums import Sums
-from pipeline.passes.tall import tall, zero_tall
+from pipeline.passes.tall import TallSum
 from pipeline.passes.weighting import Scheme, Weighting
 from pipeline.passes.words import WordView
+from pipeline.tasks import map_tasks
 
 HELD_OUT_SHARE = 0.1
 HELD_OUT_DOCS = 20_000
@@ -150,12 +151,12 @@ class HeadLearning:
         directions = label_directions(
             cross["cross"], self.sizes.labels, self.seed, self.sizes.words, self.n_threads
         )
-        directions[:, self.sizes.labels :] = tall(cross, "words")
+        directions[:, self.sizes.labels :] = cross["words"].finished()
         # half precision is what is saved: features are made with exactly that
         B = _half(orthonormal(directions, True, self.n_threads))
         # the words' own directions are done with: what is held out adds to the cross moment alone
         self._works["cross"] = replace(self._works["cross"], omega=np.zeros((len(B), 0), np.float32))
-        cross |= zero_tall("words", len(B), 0)
+        cross["words"] = TallSum.zero(len(B), 0)
         waves, phases = random_waves(B.shape[1], self.sizes.waves if B.shape[1] else 0, self.seed)
         return self._remember([Features(self.weighting, B, waves, phases, self.corpus.n_labels, self._share)])
 
@@ -180,7 +181,7 @@ class HeadLearning:
         """The M-step: O ~ X'R, Q ~ Y'R and pi ~ sum R."""
         sums = self._sums["refine"]
         Q = sums["labels"] + _LABEL_SMOOTHING
-        words = tall(sums, "words")
+        words = sums["words"].finished()
         totals = words.sum(axis=0, dtype=np.float64)
         O = words * (1 / np.where(totals > 0, totals, 1)).astype(np.float32)
         O[:, totals == 0] = 1 / self.corpus.n_terms
@@ -285,20 +286,22 @@ class HeadLearning:
     def _choose_topics(self, own: _OwnTopics, lists: Shortlists) -> tuple[Choice, Array]:
         """Smoothing and temperature that are best for the topics alone; and their scores at the pairs."""
         smoothings = SMOOTHINGS if self.settings.smoothing is None else (self.settings.smoothing,)
-        best: tuple[float, Choice, Array] | None = None
-        for smoothing in smoothings:
-            shares = [
-                lists.products(own.posterior(smoothing, temperature), own.topics.Q)[0]
-                for temperature in TEMPERATURES
-            ]
-            found = lists.measures_of([partial(np.asarray, scores) for scores in shares])
-            for temperature, scores, measures in zip(TEMPERATURES, shares, found, strict=True):
-                if best is None or objective(measures) > best[0]:
-                    choice = Choice(smoothing=smoothing, temperature=temperature)
-                    best = objective(measures), choice, scores
-                    self.stats["held_out_topics"] = measures
-        assert best is not None
-        return best[1:]
+        choices = [
+            Choice(smoothing=smoothing, temperature=temperature)
+            for smoothing in smoothings
+            for temperature in TEMPERATURES
+        ]
+        posteriors = map_tasks(
+            lambda choice: own.posterior(choice.smoothing, choice.temperature),
+            choices,
+            name="choose",
+            n_threads=self.n_threads,
+        )
+        shares = [lists.products(P, own.topics.Q)[0] for P in posteriors]
+        found = lists.measures_of([partial(np.asarray, scores) for scores in shares])
+        best = max(range(len(choices)), key=lambda i: objective(found[i]))
+        self.stats["held_out_topics"] = found[best]
+        return choices[best], shares[best]
 
     def _remember(self, works: list[Pass]) -> list[Pass]:
         self._works |= {work.name: work for work in works}

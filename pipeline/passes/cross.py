@@ -13,7 +13,7 @@ from pipeline.passes import cross_kernels, kernels
 from pipeline.passes.cost import Cost, Size
 from pipeline.passes.held_out import others
 from pipeline.passes.sums import Sums
-from pipeline.passes.tall import add_tall, tall_bytes, zero_tall
+from pipeline.passes.tall import TallSum, segment_tall_bytes, tall_bytes
 from pipeline.passes.weighting import Weighting
 from pipeline.tasks import map_tasks, n_cpus
 
@@ -21,6 +21,8 @@ MOST_ENTRIES = 16_000_000
 """Entries of a cross moment that are kept: 128 MB."""
 _SLACK = 1.25
 """While sums are made, so many times as many are kept: what is small now may grow."""
+_RANGES = 4
+"""Ranges of words for each thread, where threads share them out."""
 
 
 @dataclass(slots=True)
@@ -112,8 +114,7 @@ class CrossMoment:
 
     def by_word(self, n_threads: int | None = None) -> SparseRows:
         """(D, L): the transpose; labels sorted in each row."""
-        counts = np.bincount(self.indices, minlength=self.n_terms)
-        indptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+        indptr = self._entries_before()
         labels, values = np.empty(self.nnz, np.int32), np.empty(self.nnz, np.float32)
 
         def part(words: tuple[int, int]) -> None:
@@ -124,11 +125,16 @@ class CrossMoment:
         return SparseRows(indptr, labels, values, self.n_labels)
 
     def word_ranges(self, n_threads: int | None = None) -> list[tuple[int, int]]:
-        """One for each thread, with about as many entries each."""
-        threads = n_threads or n_cpus()
-        ends = np.cumsum(np.bincount(self.indices, minlength=self.n_terms))
-        cuts = np.searchsorted(ends, self.nnz * np.arange(1, threads) / threads)
+        """A few for each thread, with about as many entries each; those of rare words take longer."""
+        count = _RANGES * (n_threads or n_cpus())
+        cuts = np.searchsorted(self._entries_before()[1:], self.nnz * np.arange(1, count) / count)
         return list(pairwise([0, *cuts.tolist(), self.n_terms]))
+
+    def _entries_before(self) -> Array:
+        """(D + 1,) int64: entries of all words before each, and in all."""
+        counts = np.zeros(self.n_terms + 1, np.int64)
+        cross_kernels.count_columns(self.indices, counts[1:])
+        return np.cumsum(counts, out=counts)
 
 
 def _entries_each(lengths: Array, most_entries: int) -> int | None:
@@ -171,8 +177,17 @@ class Cross:
 
     @property
     def accumulator_bytes(self) -> int:
+        return self._cross_bytes + tall_bytes(*self.omega.shape)
+
+    def segment_bytes(self, n_docs: int, nnz: int) -> int:
+        D, m = self.omega.shape
+        # once more while documents are added
+        return 2 * self._cross_bytes + segment_tall_bytes(D, m, n_docs, nnz)
+
+    @property
+    def _cross_bytes(self) -> int:
         entries = int(_SLACK * min(self.most_entries, self.expected_entries))
-        return 8 * (entries + self.n_labels + 1) + tall_bytes(*self.omega.shape)
+        return 8 * (entries + self.n_labels + 1)
 
     def cost(self, size: Size) -> Cost:
         # a word and its weight are read for each label, and a sum is read and written
@@ -180,13 +195,11 @@ class Cross:
 
     def zero(self) -> Sums:
         cross = CrossMoment.zero(self.n_labels, len(self.weighting.idf), self.most_entries)
-        return {"cross": cross, **zero_tall("words", *self.omega.shape)}
+        return {"cross": cross, "words": TallSum.zero(*self.omega.shape)}
 
     def add(self, sums: Sums, block: Block) -> None:
         block = others(block, self.held_out_share)
         X = self.weighting.of(block.X)
         sums["cross"].add(X, block.Y)
         if self.omega.shape[1]:
-            for start in range(0, X.n_rows, kernels.SLAB):
-                slab = X.slice(start, min(start + kernels.SLAB, X.n_rows))
-                add_tall(sums, "words", slab, kernels.times(slab, self.omega))
+            sums["words"].add(X, kernels.times(X, self.omega))

@@ -147,6 +147,13 @@ def row_lengths(indptr: Array, values: Array, out: Array) -> None:
 
 
 @_jit
+def count_columns(indices: Array, counts: Array) -> None:
+    """Add up how many entries each column has."""
+    for column in indices:
+        counts[column] += 1
+
+
+@_jit
 def transpose_columns(
     indptr: Array,
     indices: Array,

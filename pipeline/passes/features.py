@@ -39,6 +39,9 @@ class Features:
     def accumulator_bytes(self) -> int:
         return 8 * self.width**2 + label_bytes(self.n_labels, self.width)
 
+    def segment_bytes(self, n_docs: int, nnz: int) -> int:
+        return self.accumulator_bytes
+
     def cost(self, size: Size) -> Cost:
         p, m = self.waves.shape
         flops = size.n_docs * (self.width**2 + 2 * p * m)

@@ -102,6 +102,9 @@ class SetAside:
     def accumulator_bytes(self) -> int:
         return 0  # few documents, and each is held once
 
+    def segment_bytes(self, n_docs: int, nnz: int) -> int:
+        return self.accumulator_bytes
+
     def cost(self, size: Size) -> Cost:
         return Cost()
 

@@ -32,11 +32,41 @@ def times(X: SparseRows, W: Array, dtype: npt.DTypeLike = None, columns: slice |
 
 
 def add_transposed_times(X: SparseRows, Z: Array, out: Array) -> None:
-    """out += X' Z: (D, n) sparse times (n, K).
+    """out += X' Z: (D, n) sparse times (n, K); for the first words alone where `out` has fewer rows.
 
     Cost: nnz rows of `out` are read and written.
     """
     _add_transposed_times(X.indptr, X.indices, X.values, Z, out)
+
+
+def later_columns(X: SparseRows, first: int) -> SparseRows:
+    """The columns of X from `first` on, numbered from 0.
+
+    Cost: a binary search in each row; what is left is copied.
+    """
+    indptr = np.zeros(X.n_rows + 1, np.int64)
+    _count_later(X.indptr, X.indices, first, indptr)
+    np.cumsum(indptr, out=indptr)
+    indices = np.empty(indptr[-1], np.int32)
+    values = None if X.values is None else np.empty(indptr[-1], X.values.dtype)
+    _copy_later(X.indptr, X.indices, X.values, first, indptr, indices, values)
+    return SparseRows(indptr, indices, values, X.n_columns - first)
+
+
+def add_word_sums(X: SparseRows, Z: Array, out: Array) -> None:
+    """out += X' Z, word by word: what all documents add to a word is summed up first, then added to its row.
+
+    The way for words that few documents have: every row of `out` (D, K) is reached once, not once for each
+    document, and the sums are those that an `out` of zeros would hold.
+
+    Cost: nnz rows of Z are gathered, as many rows of `out` read and written as words are in use; 8 bytes for
+    each word and 8 for each nonzero.
+    """
+    starts = np.zeros(X.n_columns + 1, np.int64)
+    rows = np.empty(X.nnz, np.int32)
+    values = None if X.values is None else np.empty(X.nnz, X.values.dtype)
+    _transpose(X.indptr, X.indices, X.values, starts, rows, values)
+    _add_word_sums(starts, rows, values, Z, out)
 
 
 def add_pairs(X: SparseRows, out: Array) -> None:
@@ -151,11 +181,11 @@ def _times(indptr: Array, indices: Array, values: Array | None, W: Array, first:
             w = W[indices[entry], first : first + K]  # a view: `first + k` as an index would not vectorise
             if values is None:
                 for k in range(K):
-                    z[k] += w[k]
+                    z[k] += np.float32(w[k])  # W may hold short integers
             else:
                 value = values[entry]
                 for k in range(K):
-                    z[k] += value * w[k]
+                    z[k] += value * np.float32(w[k])
 
 
 @_jit
@@ -164,6 +194,8 @@ def _add_transposed_times(indptr: Array, indices: Array, values: Array | None, Z
     for row in range(len(indptr) - 1):
         z = Z[row]
         for entry in range(indptr[row], indptr[row + 1]):
+            if indices[entry] >= len(out):
+                break  # columns are sorted
             o = out[indices[entry]]
             if values is None:
                 for k in range(K):
@@ -172,6 +204,79 @@ def _add_transposed_times(indptr: Array, indices: Array, values: Array | None, Z
                 value = values[entry]
                 for k in range(K):
                     o[k] += value * z[k]
+
+
+@_jit
+def _count_later(indptr: Array, indices: Array, first: int, counts: Array) -> None:
+    """counts[row + 1] = how many entries of the row are in columns from `first` on."""
+    for row in range(len(indptr) - 1):
+        own = indices[indptr[row] : indptr[row + 1]]
+        counts[row + 1] = len(own) - np.searchsorted(own, first)
+
+
+@_jit
+def _copy_later(
+    indptr: Array,
+    indices: Array,
+    values: Array | None,
+    first: int,
+    out_indptr: Array,
+    out: Array,
+    out_values: Array | None,
+) -> None:
+    for row in range(len(indptr) - 1):
+        at = out_indptr[row + 1]
+        for entry in range(indptr[row + 1] - 1, indptr[row + 1] - 1 - (at - out_indptr[row]), -1):
+            at -= 1
+            out[at] = indices[entry] - first
+            if values is not None and out_values is not None:
+                out_values[at] = values[entry]
+
+
+@_jit
+def _transpose(
+    indptr: Array,
+    indices: Array,
+    values: Array | None,
+    starts: Array,
+    rows: Array,
+    out_values: Array | None,
+) -> None:
+    """The rows, and values, of each column, in order; `starts` (D + 1,) comes as zeros."""
+    for column in indices:
+        starts[column + 1] += 1
+    for column in range(len(starts) - 1):
+        starts[column + 1] += starts[column]
+    places = starts[:-1].copy()
+    for row in range(len(indptr) - 1):
+        for entry in range(indptr[row], indptr[row + 1]):
+            place = places[indices[entry]]
+            places[indices[entry]] += 1
+            rows[place] = row
+            if values is not None and out_values is not None:
+                out_values[place] = values[entry]
+
+
+@_jit
+def _add_word_sums(starts: Array, rows: Array, values: Array | None, Z: Array, out: Array) -> None:
+    K = Z.shape[1]
+    total = np.empty(K, out.dtype)
+    for word in range(len(starts) - 1):
+        if starts[word] == starts[word + 1]:
+            continue
+        total[:] = 0
+        for entry in range(starts[word], starts[word + 1]):
+            z = Z[rows[entry]]
+            if values is None:
+                for k in range(K):
+                    total[k] += z[k]
+            else:
+                value = values[entry]
+                for k in range(K):
+                    total[k] += value * z[k]
+        o = out[word]
+        for k in range(K):
+            o[k] += total[k]
 
 
 @_jit

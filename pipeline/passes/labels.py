@@ -57,8 +57,15 @@ class Labels:
     name: str = "labels"
 
     @property
+    def n_topics(self) -> int:
+        return int(self.W.shape[1])
+
+    @property
     def accumulator_bytes(self) -> int:
         return (1 + (self.even is not None)) * label_bytes(self.n_labels, self.W.shape[1])
+
+    def segment_bytes(self, n_docs: int, nnz: int) -> int:
+        return self.accumulator_bytes
 
     def cost(self, size: Size) -> Cost:
         K, times = self.W.shape[1], 1 + 0.5 * (self.even is not None)

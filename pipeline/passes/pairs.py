@@ -6,13 +6,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pipeline.corpus.rows import Array
+from pipeline.corpus.rows import Array, SparseRows
 from pipeline.corpus.store import Block
 from pipeline.passes import kernels
 from pipeline.passes.cost import Cost, Size
 from pipeline.passes.sums import Sums
-from pipeline.passes.tall import add_tall, tall, tall_bytes, zero_tall
+from pipeline.passes.tall import TallSum, segment_tall_bytes, tall_bytes
 from pipeline.passes.words import WordView
+from pipeline.tasks import map_tasks
+
+_LARGEST = float(np.iinfo(np.int16).max)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,15 +43,66 @@ class Statistics:
 
 
 @dataclass(frozen=True)
+class Sketch:
+    """Omega (D, p), its entries as short integers.
+
+    Any matrix that spans about the same space will do, so nothing is lost by rounding it, and rows of half as
+    many bytes are reached in little more than half of the time.
+    """
+
+    values: Array
+    """(D, p) int16."""
+    scale: Array
+    """(p,) float32: Omega is `values` times this."""
+
+    @classmethod
+    def of(cls, basis: Array, words: Array, n_terms: int, n_threads: int | None = None) -> Sketch:
+        """From the rows (m, p) of some words; those of all others are zero."""
+        slabs = [slice(start, start + kernels.SLAB) for start in range(0, len(words), kernels.SLAB)]
+
+        def largest(some: slice) -> Array:
+            return np.asarray(np.abs(basis[some]).max(axis=0))
+
+        found = map_tasks(largest, slabs, name="sketch", n_threads=n_threads)
+        extent = np.max([np.zeros(basis.shape[1]), *found], axis=0)
+        scale = np.where(extent > 0, extent / _LARGEST, 1).astype(np.float32)
+        values = np.zeros((n_terms, basis.shape[1]), np.int16)
+
+        def put(some: slice) -> None:
+            values[words[some]] = np.rint(basis[some] / scale)
+
+        map_tasks(put, slabs, name="sketch", n_threads=n_threads)
+        return cls(values, scale)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        n_terms, width = self.values.shape
+        return n_terms, width
+
+    def __getitem__(self, rows: slice) -> Array:
+        """Some rows of Omega, float32."""
+        return np.asarray(self.values[rows] * self.scale)
+
+    def products(self, X: SparseRows) -> Array:
+        """(n, p) float32: X Omega.
+
+        Cost: nnz rows of 2 p bytes are gathered.
+        """
+        Z = kernels.times(X, self.values, np.float32)
+        Z *= self.scale
+        return Z
+
+
+@dataclass(frozen=True)
 class Pairs:
-    """Sums X'X (upper half) when `sketch` is None, else X'(X Omega) for the D x p matrix `sketch`.
+    """Sums X'X (upper half) when `sketch` is None, else X'(X Omega).
 
     `term_totals` is sum_d c_v, by which self-pairs are taken out at the end.
     """
 
     view: WordView
     n_terms: int
-    sketch: Array | None = None
+    sketch: Sketch | None = None
     name: str = "pairs"
 
     @property
@@ -56,17 +110,20 @@ class Pairs:
         D = self.n_terms
         return 8 * D + (8 * D * D if self.sketch is None else tall_bytes(*self.sketch.shape))
 
+    def segment_bytes(self, n_docs: int, nnz: int) -> int:
+        if self.sketch is None:
+            return self.accumulator_bytes
+        return 8 * self.n_terms + segment_tall_bytes(*self.sketch.shape, n_docs, nnz)
+
     def cost(self, size: Size) -> Cost:
         if self.sketch is None:
             return Cost(gathered=8 * size.pairs)  # half of the pairs, 16 bytes each
-        return Cost(gathered=12 * size.x_nnz * self.sketch.shape[1])
+        return Cost(gathered=10 * size.x_nnz * self.sketch.shape[1])
 
     def zero(self) -> Sums:
         D = self.n_terms
-        sums: Sums = {"statistics": np.zeros(7), "term_totals": np.zeros(D)}
-        if self.sketch is None:
-            return {**sums, "pairs": np.zeros((D, D))}
-        return {**sums, **zero_tall("pairs", *self.sketch.shape)}
+        pairs = np.zeros((D, D)) if self.sketch is None else TallSum.zero(*self.sketch.shape)
+        return {"statistics": np.zeros(7), "term_totals": np.zeros(D), "pairs": pairs}
 
     def add(self, sums: Sums, block: Block) -> None:
         X = self.view.words(block)
@@ -84,10 +141,8 @@ class Pairs:
         sums["term_totals"] += np.bincount(X.indices, X.values, minlength=self.n_terms)
         if self.sketch is None:
             kernels.add_pairs(X, sums["pairs"])
-            return
-        for start in range(0, X.n_rows, kernels.SLAB):
-            slab = X.slice(start, min(start + kernels.SLAB, X.n_rows))
-            add_tall(sums, "pairs", slab, kernels.times(slab, self.sketch))
+        else:
+            sums["pairs"].add(X, self.sketch.products(X))
 
 
 def exact_m2(sums: Sums, view: WordView) -> Array:
@@ -104,10 +159,9 @@ def exact_m2(sums: Sums, view: WordView) -> Array:
     return M2
 
 
-def sketched_m2(sums: Sums, view: WordView, sketch: Array) -> Array:
+def sketched_m2(sums: Sums, view: WordView, sketch: Sketch) -> Array:
     """(D, p) float32: M2 Omega, made in place of X'(X Omega), which leaves the accumulator."""
-    product = tall(sums, "pairs")
-    del sums["pairs"]
+    product: Array = sums.pop("pairs").finished()
     if view.drop_self_pairs:
         for start in range(0, len(product), kernels.SLAB):  # another D x p would be large
             rows = slice(start, start + kernels.SLAB)

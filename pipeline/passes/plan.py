@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 
 from pipeline.corpus.rows import Array
 from pipeline.corpus.store import Corpus
@@ -23,10 +24,10 @@ from pipeline.passes.cross import MOST_ENTRIES, Cross
 from pipeline.passes.features import Features
 from pipeline.passes.head_sizes import HEAD_BYTES, HeadSizes, head_sizes
 from pipeline.passes.labels import Directions, Labels, label_bytes
-from pipeline.passes.pairs import Pairs
+from pipeline.passes.pairs import Pairs, Sketch
 from pipeline.passes.responsibilities import Responsibilities
 from pipeline.passes.run import Pass, Together
-from pipeline.passes.sample import SHARE, sampled_blocks
+from pipeline.passes.sample import PANEL, SHARE, sampled_blocks
 from pipeline.passes.segments import ACCUMULATORS_BYTES, segments
 from pipeline.passes.stream import arrays_of
 from pipeline.passes.triples import Triples
@@ -73,7 +74,9 @@ class Stage:
     held: int
     """Inputs, results of earlier stages, and what is made of them."""
     accumulator: int = 0
-    n_accumulators: int = 0
+    """Sums of all segments that are merged."""
+    segments: int = 0
+    """Sums of those that are worked on at a time."""
     working: int = 0
     """Blocks and slabs of the tasks that run at a time."""
     cost: Cost = field(default_factory=Cost)
@@ -81,7 +84,7 @@ class Stage:
     @property
     def total(self) -> int:
         """With what any process takes."""
-        return BASE_BYTES + self.held + self.n_accumulators * self.accumulator + self.working
+        return BASE_BYTES + self.held + self.accumulator + self.segments + self.working
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,8 +113,8 @@ class Plan:
                 "stage": stage.name,
                 "bytes": stage.total,
                 "held_bytes": stage.held,
-                "accumulators": stage.n_accumulators,
                 "accumulator_bytes": stage.accumulator,
+                "segments_bytes": stage.segments,
                 "working_bytes": stage.working,
                 "flops": stage.cost.flops,
                 "gathered_bytes": stage.cost.gathered,
@@ -218,19 +221,21 @@ class _Stages:
         view, D, width = self.wanted.view, self.corpus.n_terms, self._width
         beside = [] if self._cross is None else [self._cross]
         if self.wanted.is_exact(D):
-            yield self._pass(Pairs(view, D), *beside, transient=held)
+            yield self._pass(Pairs(view, D), *beside)
             yield Stage("whitening", 8 * D * D + 4 * self._tall + 20 * 8 * D + held)
             return
-        sketch = 4 * D * width
+        sketch = Sketch(hollow(D, width, dtype=np.int16), hollow(width))
         sample = sum(self.corpus.info.blocks[i].x_nnz for i in sampled_blocks(self.corpus))
         own_terms = min(D, sample)
         own = 4 * own_terms * width
         turns = Cost(5 * 3 * own_terms * width**2, 4 * 12 * SHARE * self._size.x_nnz * width)
-        # the sample as it was read, thinned, and with its columns numbered anew
-        yield Stage("warm start", own + max(2 * own, sketch) + 3 * 8 * sample + 20 * D, cost=turns)
-        yield self._pass(Pairs(view, D, hollow(D, width)), *beside, held=8 * sample, transient=held)
-        made = self._spilled(sketch) + self._tall
-        yield Stage("whitening", sketch + made + held, cost=Cost(5 * D * width**2))
+        # a panel of the product for each thread; the sample as read, thinned, and with columns numbered anew
+        panels = min(own, self.at_a_time * 4 * own_terms * PANEL)
+        made = max(panels, array_bytes(sketch))
+        yield Stage("warm start", own + made + 3 * 8 * sample + 20 * D, cost=turns)
+        yield self._pass(Pairs(view, D, sketch), *beside, held=8 * sample)
+        made = self._spilled(4 * D * width) + self._tall
+        yield Stage("whitening", array_bytes(sketch) + made + held, cost=Cost(5 * D * width**2))
 
     def _topics(self, held: int) -> Iterator[Stage]:
         """Pass 2, the decomposition, and O with its error bars."""
@@ -240,7 +245,7 @@ class _Stages:
         yield self._pass(triples, *beside, held=held)
         held += sum(array_bytes(work) + work.accumulator_bytes for work in beside)
         products = self._spilled(triples.accumulator_bytes - 16 * K**3)
-        made = 4 * self._tall + products + 10 * 8 * K**3  # W before and after, O, and a product
+        made = 3 * self._tall + products + 10 * 8 * K**3  # W, O, and a product
         yield Stage("tensor", held + made, cost=Cost(20 * K**4 + 10 * D * K * K))
 
     def _labels(self, held: int) -> Iterator[Stage]:
@@ -314,39 +319,56 @@ class _Stages:
     def _spilled(self, nbytes: int) -> int:
         return 0 if self.spill else nbytes
 
-    def _pass(self, *works: Pass, held: int = 0, transient: int = 0) -> Stage:
-        """A read of the corpus; `transient` is what each task makes anew while it adds a block."""
+    def _pass(self, *works: Pass, held: int = 0) -> Stage:
+        """A read of the corpus."""
         work = Together(works)
-        accumulator = work.accumulator_bytes
-        cut = segments(self.corpus, accumulator, self.accumulators_bytes)
+        cut = segments(self.corpus, work.segment_bytes(0, 0), self.accumulators_bytes)
         running = min(self.at_a_time, len(cut))
         blocks = self.corpus.info.blocks
         value = {"ones": 0, "uint8": 1, "uint16": 2}.get(self.corpus.info.values, 4)
         # one block is read while another is worked on; documents that are not held out, and their weights
         block = max((3 * (4 + value) + 8) * b.x_nnz + 40 * b.n_docs + 8 * b.y_nnz for b in blocks)
-        slab = kernels.SLAB * sum(_widths(part) for part in works)
+        most_docs = max(b.n_docs for b in blocks)
+        slab = sum(kernels.SLAB * _slab_width(part) + most_docs * _block_width(part) for part in works)
+        # a single segment's sums are those of the whole, but for what waits to be added to them
+        largest = max(sum(blocks[i].x_nnz for i in segment.blocks) for segment in cut)
+        segment = work.segment_bytes(max(segment.n_docs for segment in cut), largest)
+        in_work = running * segment if len(cut) > 1 else max(0, segment - work.accumulator_bytes)
         return Stage(
             work.name,
             held + array_bytes(work),
-            self._spilled(accumulator),
-            min(len(cut), running + 1),
-            running * (block + slab + transient),
+            self._spilled(work.accumulator_bytes),
+            in_work,
+            running * (block + slab),
             work.cost(self._size),
         )
 
 
-def _widths(work: Pass) -> int:
-    """Bytes that a task makes of one document."""
+def _slab_width(work: Pass) -> int:
+    """Bytes that a task makes of one document, for a slab of them at a time."""
     if isinstance(work, Features):
         return int(12 * work.width)
     if isinstance(work, Triples):
-        return int((12 + 4 * kernels.TRIPLE_BLOCK) * work.W.shape[1])
-    return 16 * max((array.shape[1] for array in arrays_of(work) if array.ndim == 2), default=0)
+        return int((4 + 4 * kernels.TRIPLE_BLOCK) * work.W.shape[1])
+    if isinstance(work, Labels | Responsibilities):
+        return int(16 * work.n_topics)
+    return 0
 
 
-def hollow(*shape: int) -> Array:
-    """A float32 array of zeros that takes no memory; `nbytes` tells what a real one would."""
-    return np.broadcast_to(np.float32(0), shape)
+def _block_width(work: Pass) -> int:
+    """Bytes that a task makes of one document, for all documents of a block at a time."""
+    if isinstance(work, Pairs):
+        return 0 if work.sketch is None else 4 * work.sketch.shape[1]
+    if isinstance(work, Triples):
+        return int(2 * work.W.shape[1])  # half of the documents at a time
+    if isinstance(work, Cross):
+        return int(4 * work.omega.shape[1])
+    return int(4 * work.n_topics) if isinstance(work, Responsibilities) else 0
+
+
+def hollow(*shape: int, dtype: npt.DTypeLike = np.float32) -> Array:
+    """An array of zeros that takes no memory; `nbytes` tells what a real one would."""
+    return np.broadcast_to(np.dtype(dtype).type(0), shape)
 
 
 def array_bytes(value: Any) -> int:

@@ -13,7 +13,7 @@ from pipeline.passes.cost import Cost, Size
 from pipeline.passes.held_out import others
 from pipeline.passes.labels import label_bytes, zero_labels
 from pipeline.passes.sums import Sums
-from pipeline.passes.tall import add_tall, tall_bytes, zero_tall
+from pipeline.passes.tall import TallSum, segment_tall_bytes, tall_bytes
 from pipeline.passes.words import WordView
 
 _SMALLEST = float(np.finfo(np.float32).tiny)
@@ -40,9 +40,17 @@ class Responsibilities:
     name: str = "refine"
 
     @property
+    def n_topics(self) -> int:
+        return len(self.log_pi)
+
+    @property
     def accumulator_bytes(self) -> int:
         D, K = self.log_O.shape
         return tall_bytes(D, K) + label_bytes(self.n_labels, K)
+
+    def segment_bytes(self, n_docs: int, nnz: int) -> int:
+        D, K = self.log_O.shape
+        return segment_tall_bytes(D, K, n_docs, nnz) + label_bytes(self.n_labels, K)
 
     def cost(self, size: Size) -> Cost:
         K = self.log_O.shape[1]
@@ -52,7 +60,7 @@ class Responsibilities:
     def zero(self) -> Sums:
         D, K = self.log_O.shape
         return {
-            **zero_tall("words", D, K),
+            "words": TallSum.zero(D, K),
             "labels": zero_labels(self.n_labels, K),
             "topics": np.zeros(K),
         }
@@ -60,13 +68,14 @@ class Responsibilities:
     def add(self, sums: Sums, block: Block) -> None:
         block = others(block, self.held_out_share)
         X = self.view.words(block)
+        R = np.empty((X.n_rows, len(self.log_pi)), np.float32)
         for start in range(0, X.n_rows, kernels.SLAB):
             stop = min(start + kernels.SLAB, X.n_rows)
             words, labels = X.slice(start, stop), block.Y.slice(start, stop)
-            R = posterior(words, self.log_O, self.log_pi, labels, self.log_Q)
-            add_tall(sums, "words", words, R)
-            kernels.add_label_moments(labels, R, sums["labels"])
-            sums["topics"] += R.sum(axis=0, dtype=np.float64)
+            R[start:stop] = posterior(words, self.log_O, self.log_pi, labels, self.log_Q)
+            kernels.add_label_moments(labels, R[start:stop], sums["labels"])
+            sums["topics"] += R[start:stop].sum(axis=0, dtype=np.float64)
+        sums["words"].add(X, R)
 
 
 def posterior(

@@ -38,6 +38,9 @@ class Pass(Protocol):
     def accumulator_bytes(self) -> int:
         """About what its sums take."""
 
+    def segment_bytes(self, n_docs: int, nnz: int) -> int:
+        """About what the sums of a segment with so many documents and words take."""
+
     def cost(self, size: Size) -> Cost:
         """What reading so much takes at the least."""
 
@@ -61,6 +64,9 @@ class Together:
     @property
     def accumulator_bytes(self) -> int:
         return sum(part.accumulator_bytes for part in self.parts)
+
+    def segment_bytes(self, n_docs: int, nnz: int) -> int:
+        return sum(part.segment_bytes(n_docs, nnz) for part in self.parts)
 
     def cost(self, size: Size) -> Cost:
         return sum((part.cost(size) for part in self.parts), Cost())

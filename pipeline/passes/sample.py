@@ -18,6 +18,8 @@ _DOCS = 20_000
 _BYTES = 500_000_000
 _HELD_BYTES = 256_000_000
 """Words of sampled blocks that stay in memory until pass 1 has seen them."""
+PANEL = 128
+"""Columns of a sketch that a thread multiplies at a time."""
 
 
 def sampled_blocks(corpus: Corpus) -> list[int]:
@@ -55,7 +57,7 @@ def read_sample(corpus: Corpus, keep: bool) -> tuple[SparseRows, int, HeldWords]
 def sample_product(
     rows: SparseRows, n_threads: int | None, drop_self_pairs: bool
 ) -> Callable[[Array], Array]:
-    """Omega -> M2 Omega on the sample, up to a factor."""
+    """Omega -> M2 Omega on the sample, up to a factor, made in the place of Omega."""
     totals = np.bincount(rows.indices, rows.values, minlength=rows.n_columns).astype(np.float32)
     slabs = [
         rows.slice(start, min(start + kernels.SLAB, rows.n_rows))
@@ -63,20 +65,20 @@ def sample_product(
     ]
 
     def multiply(sketch: Array) -> Array:
-        product = np.empty_like(sketch)
-
-        def some_columns(columns: slice) -> None:
-            # an array for each thread: rows that two of them write to would go from cache to cache
-            part = np.zeros((len(sketch), columns.stop - columns.start), np.float32)
+        def panel(columns: slice) -> None:
+            # an array of its own: rows that two threads write to would go from cache to cache
+            own = sketch[:, columns]
+            product = -totals[:, None] * own if drop_self_pairs else np.zeros(own.shape, np.float32)
             for slab in slabs:
-                kernels.add_transposed_times(slab, kernels.times(slab, sketch, columns=columns), part)
-            product[:, columns] = part
+                kernels.add_transposed_times(slab, kernels.times(slab, sketch, columns=columns), product)
+            own[...] = product
 
-        bounds = np.linspace(0, sketch.shape[1], (n_threads or n_cpus()) + 1).astype(int).tolist()
+        width, threads = sketch.shape[1], n_threads or n_cpus()
+        # as many panels for each thread
+        count = threads * -(-width // (PANEL * threads))
+        bounds = np.linspace(0, width, count + 1).astype(int).tolist()
         columns = [slice(first, last) for first, last in pairwise(bounds) if first < last]
-        map_tasks(some_columns, columns, name="warm-start", n_threads=n_threads)
-        if drop_self_pairs:
-            product -= totals[:, None] * sketch
-        return product
+        map_tasks(panel, columns, name="warm-start", n_threads=n_threads)
+        return sketch
 
     return multiply

@@ -6,12 +6,15 @@ import tempfile
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
+
+from pipeline.corpus.rows import Array
 
 Sums = dict[str, Any]
 """An accumulator: every entry is a sum over documents, so two of them merge by adding.
 
 Entries are arrays, or sums again, or objects that know how to add themselves up and how to become arrays and
-be made from them (`to_arrays`, `from_arrays`).
+be made from them (`to_arrays`, `from_arrays`); large ones also how to lie in mapped files (`spilled`).
 """
 _SPILL_BYTES = 16_000_000
 """Smaller arrays are not worth a file."""
@@ -29,15 +32,25 @@ def spilled(sums: Sums, empty: bool = True) -> Sums:
     def mapped(value: Any) -> Any:
         if isinstance(value, dict):
             return spilled(value, empty)
+        if hasattr(value, "spilled"):
+            return value.spilled(empty)
         if not isinstance(value, np.ndarray) or value.nbytes < _SPILL_BYTES:
             return value
-        with tempfile.TemporaryFile(prefix="threepass-") as file:
-            array = np.memmap(file, value.dtype, "w+", shape=value.shape)
+        array = zeros(value.shape, value.dtype, mapped=True)
         if not empty:
             array[...] = value
         return array
 
     return {name: mapped(value) for name, value in sums.items()}
+
+
+def zeros(shape: tuple[int, ...], dtype: npt.DTypeLike, mapped: bool = False) -> Array:
+    """An array of zeros; in a file without a name where it is to be mapped and worth it."""
+    dtype = np.dtype(dtype)
+    if not mapped or int(np.prod(shape)) * dtype.itemsize < _SPILL_BYTES:
+        return np.zeros(shape, dtype)
+    with tempfile.TemporaryFile(prefix="threepass-") as file:
+        return np.memmap(file, dtype, "w+", shape=shape)
 
 
 def sums_bytes(sums: Sums) -> int:

@@ -1,48 +1,148 @@
-"""Sums with a row for each word: single precision, and double where most additions meet.
+"""Sums with a row for each word: in full for the frequent words, and for the rare ones as late as possible.
 
 Words are ranked by how many documents they are in. The first few hundred take part in so many additions that
-single precision would lose what is small beside their sums; all others together are the memory.
+single precision would lose what is small beside their sums: theirs are in double. The first few thousand are
+in most blocks, and few enough for every segment to have rows for them that stay in cache. All others together
+are the memory, and a block has each of them in a few documents, if at all. So a segment only remembers what
+there is to be added to these, which grows with its documents and not with the words, until it is merged: only
+the sums of the whole corpus have a row for every word.
 """
 
 from __future__ import annotations
+
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from pipeline.corpus.rows import Array, SparseRows
 from pipeline.passes import kernels
-from pipeline.passes.sums import Sums
+from pipeline.passes.sums import zeros
 
 HOT = 512
 """Words whose sums are made in double precision."""
+FREQUENT = 8192
+"""Words that have a row in the sums of every segment."""
+_WHOLE = 0.5
+"""Share of the memory of all rows that may wait to be added before a segment has all rows, too."""
 
 
 def tall_bytes(n_terms: int, width: int) -> int:
+    """Of the sums of all words."""
     return 4 * n_terms * width + 8 * min(HOT, n_terms) * width
 
 
-def zero_tall(name: str, n_terms: int, width: int) -> Sums:
-    """The entries of an accumulator that hold a (D, width) sum."""
-    return {
-        name: np.zeros((n_terms, width), np.float32),
-        _hot(name): np.zeros((min(HOT, n_terms), width)),
-    }
+def segment_tall_bytes(n_terms: int, width: int, n_docs: int, nnz: int) -> int:
+    """Of the sums of a segment with so many documents and words, and of what waits to be added to them."""
+    if n_terms <= FREQUENT:
+        return tall_bytes(n_terms, width)
+    most = _WHOLE * n_terms
+    share = min(1, most / max(1, n_docs))
+    rows = tall_bytes(FREQUENT if n_docs <= most else n_terms, width)
+    return rows + int(share * (4 * width * n_docs + 16 * nnz))
 
 
-def add_tall(sums: Sums, name: str, X: SparseRows, Z: Array) -> None:
-    """Add X'Z, for the few documents of a slab, in place."""
-    out, hot = sums[name], sums[_hot(name)]
-    out[: len(hot)] = 0  # these rows only ever hold the sum over one slab
-    kernels.add_transposed_times(X, Z, out)
-    hot += out[: len(hot)]
+@dataclass(slots=True)
+class TallSum:
+    """The sum of X'Z over documents, for X (n, D) and Z (n, width): a row for each word."""
+
+    n_terms: int
+    rows: Array
+    """(m, width) float32: of the frequent words, or of all; in those of hot words there is the last slab."""
+    hot: Array
+    """(min(HOT, D), width) float64."""
+    waiting: list[tuple[SparseRows, Array]] = field(default_factory=list)
+    """The rare words of documents, numbered from m on, and their Z."""
+    mapped: bool = False
+    """Whether rows for all words lie in a mapped file."""
+
+    @classmethod
+    def zero(cls, n_terms: int, width: int) -> TallSum:
+        rows = np.zeros((min(FREQUENT, n_terms), width), np.float32)
+        return cls(n_terms, rows, np.zeros((min(HOT, n_terms), width)))
+
+    def __sizeof__(self) -> int:
+        waiting = sum(X.nbytes + Z.nbytes for X, Z in self.waiting)
+        return int(self.rows.nbytes + self.hot.nbytes + waiting)
+
+    def add(self, X: SparseRows, Z: Array) -> None:
+        """Add X'Z of some documents; Z (n, width) float32 is kept, and must not change."""
+        waiting = sum(len(Z) for _, Z in self.waiting) + len(Z)
+        if waiting > _WHOLE * self.n_terms:
+            self._make_whole()
+        for start in range(0, X.n_rows, kernels.SLAB):
+            stop = min(start + kernels.SLAB, X.n_rows)
+            self.rows[: len(self.hot)] = 0
+            kernels.add_transposed_times(X.slice(start, stop), Z[start:stop], self.rows)
+            self.hot += self.rows[: len(self.hot)]
+        if len(self.rows) < self.n_terms:
+            self.waiting.append((kernels.later_columns(X, len(self.rows)), Z))
+
+    def __iadd__(self, other: TallSum) -> TallSum:
+        """Add the sums of another segment; from now on there is a row for every word."""
+        self._make_whole()
+        own = slice(len(self.hot), len(other.rows))
+        self.rows[own] += other.rows[own]
+        self.hot += other.hot
+        self._settle(other.waiting, len(other.rows))
+        return self
+
+    def finished(self) -> Array:
+        """(D, width) float32: the sum so far, in its own memory."""
+        self._make_whole()
+        self.rows[: len(self.hot)] = self.hot
+        return self.rows
+
+    def spilled(self, empty: bool) -> TallSum:
+        """The same, rows for all words in a mapped file."""
+        self.mapped = True
+        if len(self.rows) == self.n_terms:
+            rows = zeros(self.rows.shape, np.float32, mapped=True)
+            if not empty:
+                rows[...] = self.rows
+            self.rows = rows
+        return self
+
+    def to_arrays(self) -> dict[str, Array]:
+        """What it is made of, to be kept in a file."""
+        arrays = {"rows": self.rows, "hot": self.hot}
+        if self.waiting:
+            X, Z = _joined(self.waiting)
+            arrays |= {"indptr": X.indptr, "indices": X.indices, "Z": Z}
+            if X.values is not None:
+                arrays["values"] = X.values
+        return arrays
+
+    def from_arrays(self, arrays: dict[str, Array]) -> TallSum:
+        """One of the same kind, from what `to_arrays` gave."""
+        rows, hot, width = arrays["rows"], arrays["hot"], self.rows.shape[1]
+        whole = rows.shape == (self.n_terms, width)
+        if not (whole or rows.shape == self.rows.shape) or hot.shape != self.hot.shape:
+            raise ValueError(f"sums of shape {rows.shape} and {hot.shape}")
+        found = TallSum(self.n_terms, rows, hot, mapped=self.mapped)
+        if "Z" in arrays:
+            triple = arrays["indptr"], arrays["indices"], arrays.get("values")
+            X, Z = SparseRows(*triple, self.n_terms - len(rows)), arrays["Z"]
+            if X.flaw() is not None or Z.shape != (X.n_rows, width):
+                raise ValueError("rare words that are out of place")
+            found.waiting = [(X, Z)]
+        return found
+
+    def _make_whole(self) -> None:
+        """Give every word a row."""
+        first = len(self.rows)
+        if first < self.n_terms:
+            rows = zeros((self.n_terms, self.rows.shape[1]), np.float32, self.mapped)
+            rows[:first] = self.rows
+            self.rows, waiting, self.waiting = rows, self.waiting, []
+            self._settle(waiting, first)
+
+    def _settle(self, waiting: list[tuple[SparseRows, Array]], first: int) -> None:
+        """Add what has waited, of words from `first` on."""
+        if waiting:
+            kernels.add_word_sums(*_joined(waiting), self.rows[first:])
 
 
-def tall(sums: Sums, name: str) -> Array:
-    """(D, width) float32: the sum so far, in the accumulator's own memory."""
-    out: Array = sums[name]
-    hot = sums[_hot(name)]
-    out[: len(hot)] = hot
-    return out
-
-
-def _hot(name: str) -> str:
-    return f"{name} of hot words"
+def _joined(waiting: list[tuple[SparseRows, Array]]) -> tuple[SparseRows, Array]:
+    if len(waiting) == 1:
+        return waiting[0]
+    return SparseRows.concatenate([X for X, _ in waiting]), np.concatenate([Z for _, Z in waiting])

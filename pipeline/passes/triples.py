@@ -11,7 +11,7 @@ from pipeline.corpus.store import Block
 from pipeline.passes import kernels
 from pipeline.passes.cost import Cost, Size
 from pipeline.passes.sums import Sums
-from pipeline.passes.tall import add_tall, tall, tall_bytes, zero_tall
+from pipeline.passes.tall import TallSum, segment_tall_bytes, tall_bytes
 from pipeline.passes.words import WordView
 
 _WORDS = 512
@@ -55,6 +55,11 @@ class Triples:
         D, K = self.W.shape
         return int(16 * K**3 + (8 * D + tall_bytes(D, K)) * len(self._with_products))
 
+    def segment_bytes(self, n_docs: int, nnz: int) -> int:
+        D, K = self.W.shape
+        products = 8 * D + segment_tall_bytes(D, K, (n_docs + 1) // 2, (nnz + 1) // 2)
+        return int(16 * K**3 + products * len(self._with_products))
+
     def cost(self, size: Size) -> Cost:
         K = self.W.shape[1]
         products = 0.5 * len(self._with_products)  # of the documents
@@ -68,28 +73,25 @@ class Triples:
             sums[f"pairs {half}"] = np.zeros((K, K))
             sums[f"triples {half}"] = np.zeros((K, K, K))
         for half in self._with_products:
-            sums |= zero_tall(f"products {half}", D, K)
+            sums[f"products {half}"] = TallSum.zero(D, K)
             sums[f"totals {half}"] = np.zeros(D)
         return sums
 
     def add(self, sums: Sums, block: Block) -> None:
-        X = self.view.words(block)
-        n = self.view.lengths(X)
-        for start in range(0, X.n_rows, kernels.SLAB):
-            slab = X.slice(start, min(start + kernels.SLAB, X.n_rows))
-            Z = kernels.times(slab, self.W)  # (s, K)
-            for half, parity in ((EVEN, 0), (ODD, 1)):
-                first = (block.first_row + start + parity) % 2
-                own = np.ascontiguousarray(Z[first::2])
-                lengths = n[start : start + len(Z)][first::2]
-                pairs, triples = self.view.pair_weight(lengths), self.view.triple_weight(lengths)
-                sums[f"weights {half}"] += [pairs.sum(), triples.sum()]
-                sums[f"pairs {half}"] += own.T @ own
-                kernels.add_whitened_triples(own, sums[f"triples {half}"])
-                if half in self._with_products:
-                    rows = slab.take(np.arange(first, slab.n_rows, 2))
-                    add_tall(sums, f"products {half}", rows, own)
-                    sums[f"totals {half}"] += np.bincount(rows.indices, rows.values, minlength=len(self.W))
+        words = self.view.words(block)
+        for half, parity in ((EVEN, 0), (ODD, 1)):
+            X = words.take(np.arange((block.first_row + parity) % 2, words.n_rows, 2))
+            n = self.view.lengths(X)
+            pairs, triples = self.view.pair_weight(n), self.view.triple_weight(n)
+            sums[f"weights {half}"] += [pairs.sum(), triples.sum()]
+            Z = kernels.times(X, self.W)  # (n, K)
+            for start in range(0, X.n_rows, kernels.SLAB):
+                slab = Z[start : start + kernels.SLAB]
+                sums[f"pairs {half}"] += slab.T @ slab
+                kernels.add_whitened_triples(slab, sums[f"triples {half}"])
+            if half in self._with_products:
+                sums[f"products {half}"].add(X, Z)
+                sums[f"totals {half}"] += np.bincount(X.indices, X.values, minlength=len(self.W))
 
     def moments(self, sums: Sums, *halves: str) -> WhitenedMoments:
         """M2 and M3 in the coordinates of W, of the given halves together.
@@ -108,7 +110,7 @@ class Triples:
         n_pairs, n_triples = total("weights")
         if self.view.drop_self_pairs:
             K, c = self.W.shape[1], total("totals")
-            products = [tall(sums, f"products {half}") for half in halves]
+            products = [sums[f"products {half}"].finished() for half in halves]
             once = np.zeros((K, K, K))
             for start in range(0, len(self.W), _WORDS):
                 rows = slice(start, start + _WORDS)
@@ -125,7 +127,7 @@ class Triples:
     def even_m2_times(self, sums: Sums, coordinates: Array, rows: slice) -> Array:
         """(n, m): some rows of M2 W A for a (K, m) matrix A; M2 is the even documents', up to a factor."""
         coordinates = coordinates.astype(np.float32)
-        product = tall(sums, f"products {EVEN}")[rows] @ coordinates
+        product = sums[f"products {EVEN}"].finished()[rows] @ coordinates
         if self.view.drop_self_pairs:
             product -= sums[f"totals {EVEN}"][rows, None] * (self.W[rows] @ coordinates)
         return np.asarray(product)

@@ -208,14 +208,17 @@ def test_half_directions__follow_the_order_of_the_whole_fit() -> None:
     np.testing.assert_allclose(abs(cosines), 1, atol=1e-6)
 
 
-@pytest.mark.parametrize(("rows", "hot"), [(1, 512), (5, 0), (22, 6), (4096, 512)])
+@pytest.mark.parametrize(
+    ("rows", "hot", "frequent"), [(1, 512, 8192), (5, 0, 0), (22, 6, 9), (4096, 512, 512)]
+)
 @pytest.mark.parametrize("drop", [False, True])
 def test_word_error_bars__compare_with_m2_of_the_even_documents(
-    tmp_path: Path, drop: bool, rows: int, hot: int, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, drop: bool, rows: int, hot: int, frequent: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However many words are looked at at a time, and summed in double precision."""
     monkeypatch.setattr(error_bars, "row_slices", lambda n: row_slices(n, rows))
     monkeypatch.setattr(tall, "HOT", hot)
+    monkeypatch.setattr(tall, "FREQUENT", frequent)
     X, Y = random_matrices(40, 23, 7)
     corpus = ingest_matrices(X, Y, tmp_path / "c.zarr", block_bytes=700)
     X = X[:, corpus.term_ids]

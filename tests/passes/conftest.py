@@ -20,7 +20,7 @@ from pipeline.corpus.store import Block
 from pipeline.passes.run import Pass, Runner
 from pipeline.passes.segments import segments
 from pipeline.passes.sums import Sums
-from pipeline.passes.tall import tall
+from pipeline.passes.tall import TallSum
 from tests.conftest import random_matrices
 
 Dense = tuple[Corpus, np.ndarray, np.ndarray]
@@ -87,10 +87,8 @@ def run(work: Pass, corpus: Corpus, accumulator_bytes: int = 1) -> Sums:
 
 
 def plain_sums(sums: Sums) -> dict[str, np.ndarray]:
-    """Arrays by their names, those with a row for each word put together from their two parts."""
-    hot = [name for name in sums if name.endswith(" of hot words")]
-    whole = {name: tall(sums, name) for name in (part.removesuffix(" of hot words") for part in hot)}
-    return {name: whole.get(name, array) for name, array in sums.items() if name not in hot}
+    """Arrays by their names, those with a row for each word made whole."""
+    return {name: value.finished() if isinstance(value, TallSum) else value for name, value in sums.items()}
 
 
 def normal(*shape: int, seed: int = 5) -> np.ndarray:

@@ -16,7 +16,7 @@ from pipeline.passes import cross, cross_kernels, kernels
 from pipeline.passes.cross import MOST_ENTRIES, Cross, CrossMoment
 from pipeline.passes.held_out import SetAside
 from pipeline.passes.sums import Sums, merge_into
-from pipeline.passes.tall import tall, tall_bytes
+from pipeline.passes.tall import tall_bytes
 from pipeline.passes.weighting import Weighting
 from tests import naive_heads as naive
 from tests.passes.conftest import (
@@ -492,7 +492,7 @@ def cross_pass(corpus: Corpus, share: float = 0.0, m: int = 3, kind: type[Cross]
 
 
 def dense_sums(sums: Sums) -> dict[str, np.ndarray]:
-    return {"cross": dense_moment(sums["cross"]), "words": tall(sums, "words")}
+    return {"cross": dense_moment(sums["cross"]), "words": sums["words"].finished()}
 
 
 @pytest.mark.parametrize("share", [0.0, 0.4, 1.0])
@@ -522,7 +522,7 @@ def test_cross__by_its_weighting(many_blocks: Dense, scheme: Any) -> None:
 def test_cross__without_room_for_words(many_blocks: Dense) -> None:
     corpus = many_blocks[0]
     one, other = (run(cross_pass(corpus, 0.3, m), corpus) for m in (0, 3))
-    assert one["words"].shape == (corpus.n_terms, 0)
+    assert one["words"].finished().shape == (corpus.n_terms, 0)
     np.testing.assert_array_equal(dense_moment(one["cross"]), dense_moment(other["cross"]))
 
 

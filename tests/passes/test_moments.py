@@ -16,15 +16,15 @@ from pipeline.passes import kernels
 from pipeline.passes import labels as labels_module
 from pipeline.passes import tall as tall_module
 from pipeline.passes.labels import Directions, Labels, label_bytes, zero_labels
-from pipeline.passes.pairs import Pairs, Statistics, exact_m2, sketched_m2
+from pipeline.passes.pairs import Pairs, Sketch, Statistics, exact_m2, sketched_m2
 from pipeline.passes.run import Pass, Runner
 from pipeline.passes.segments import segments
-from pipeline.passes.sums import Sums
+from pipeline.passes.sums import Sums, sums_bytes
 from pipeline.passes.triples import EVEN, ODD, Triples
 from pipeline.passes.words import WordView
 from tests import naive_moments as naive
 from tests.conftest import random_matrices
-from tests.passes.conftest import block_of, plain_sums
+from tests.passes.conftest import block_of, plain_sums, sparse_rows
 
 Small = tuple[Corpus, np.ndarray, np.ndarray]
 VIEWS = [WordView(counts, drop) for counts in (False, True) for drop in (False, True)]
@@ -58,17 +58,30 @@ def label_pass(
 def all_passes(view: WordView, n_labels: int, W: np.ndarray) -> list[Pass]:
     D, K = W.shape
     U = directions(K, K, seed=7)
-    return [Pairs(view, D), Pairs(view, D, W), Triples(view, W), label_pass(view, n_labels, W, U, -2 * U)]
+    works: list[Pass] = [Pairs(view, D), Pairs(view, D, sketch_of(W)), Triples(view, W)]
+    return [*works, label_pass(view, n_labels, W, U, -2 * U)]
+
+
+def sketch_of(W: np.ndarray) -> Sketch:
+    return Sketch.of(W, np.arange(len(W)), len(W))
 
 
 def run(work: Pass, corpus: Corpus, accumulator_bytes: int = 1) -> Sums:
     return Runner(n_threads=1).run(work, corpus, segments(corpus, accumulator_bytes))
 
 
-@pytest.fixture(params=[0, 3, tall_module.HOT])
+RANKS = [(0, 0), (0, 100), (3, 7), (tall_module.HOT, tall_module.FREQUENT)]
+"""None, some or all of the words are summed in double precision, and have a row in every segment."""
+
+
+def rank_words(patch: pytest.MonkeyPatch, hot: int, frequent: int) -> None:
+    patch.setattr(tall_module, "HOT", hot)
+    patch.setattr(tall_module, "FREQUENT", frequent)
+
+
+@pytest.fixture(params=RANKS, ids=str)
 def hot(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """None, some or all of the words are summed in double precision."""
-    monkeypatch.setattr(tall_module, "HOT", request.param)
+    rank_words(monkeypatch, *request.param)
 
 
 def chosen(small: Small, part: str) -> Small:
@@ -118,24 +131,40 @@ def test_exact_m2__pairs_leave_the_accumulator(small: Small) -> None:
 def test_sketched_m2__equals_m2_times_the_sketch(small: Small, part: str, view: WordView) -> None:
     corpus, X, _ = chosen(small, part)
     for p in (1, 19) if part == "whole" else (5,):
-        sketch = directions(corpus.n_terms, p)
+        sketch = sketch_of(directions(corpus.n_terms, p))
         product = sketched_m2(run(Pairs(view, corpus.n_terms, sketch), corpus), view, sketch)
-        expected = naive.m2(X, view.counts, view.drop_self_pairs) @ sketch.astype(np.float64)
+        expected = naive.m2(X, view.counts, view.drop_self_pairs) @ sketch[:].astype(np.float64)
         np.testing.assert_allclose(product, expected, **CLOSE)
+
+
+@pytest.mark.parametrize("n_words", [0, 1, 6])
+@pytest.mark.parametrize("width", [0, 1, 5])
+def test_sketch__is_the_basis_but_for_rounding(n_words: int, width: int) -> None:
+    words = np.sort(np.random.default_rng(1).permutation(9)[:n_words])
+    basis = directions(n_words, width) * np.logspace(-6, 3, width, dtype=np.float32)
+    basis[:, :1] = 0
+    sketch = Sketch.of(basis, words, 9)
+    assert sketch.shape == (9, width)
+    dense = np.zeros((9, width))
+    dense[words] = basis
+    step = abs(dense).max(axis=0) / 32767
+    assert (abs(sketch[:] - dense) <= 0.51 * step).all()
+    X = (np.random.default_rng(2).random((7, 9)) < 0.4).astype(np.float32)
+    np.testing.assert_allclose(sketch.products(sparse_rows(X)), X @ sketch[:], rtol=1e-5, atol=1e-7)
 
 
 @every_view
 def test_sketched_m2__is_made_in_the_accumulator_and_leaves_it(small: Small, view: WordView) -> None:
     corpus = small[0]
-    sketch = directions(corpus.n_terms, 5)
-    kept = sketch.copy()
+    sketch = sketch_of(directions(corpus.n_terms, 5))
+    kept = sketch[:].copy()
     sums = run(Pairs(view, corpus.n_terms, sketch), corpus)
-    memory = sums["pairs"]
+    memory = sums["pairs"].rows
     product = sketched_m2(sums, view, sketch)
     assert product is memory
     assert product.dtype == np.float32
     assert "pairs" not in sums
-    np.testing.assert_array_equal(sketch, kept)
+    np.testing.assert_array_equal(sketch[:], kept)
 
 
 @pytest.mark.usefixtures("hot")
@@ -261,7 +290,7 @@ def test_passes__no_documents_sum_to_zero(small: Small) -> None:
     for work in all_passes(view, 5, W):
         sums = run(work, empty)
         assert sums.keys() == work.zero().keys()
-        assert not any(array.any() for array in sums.values())
+        assert not any(array.any() for array in plain_sums(sums).values())
     assert not Triples(view, W).moments(run(Triples(view, W), empty), EVEN, ODD).M3.any()
 
 
@@ -304,9 +333,10 @@ def test_accumulator_bytes__are_those_of_the_sums(view: WordView, n_terms: int) 
     works = all_passes(view, 40, W)
     works += [label_pass(view, 40, W, np.eye(6)), Triples(view, W, error_bars=False)]
     for work in works:
-        size = sum(array.nbytes for array in work.zero().values())
+        size = sums_bytes(work.zero())
         small = 1000 + 8 * 40  # counts and weights of a few numbers each
         assert size - small <= work.accumulator_bytes <= size, work.name
+        assert work.segment_bytes(10, 100) == work.accumulator_bytes  # all words have rows
 
 
 def test_labels__in_single_precision_where_labels_are_many(
@@ -339,7 +369,7 @@ def assert_same_sums(one: Sums, other: Sums) -> None:
     rows=st.sampled_from(["all", "head", "train", "test"]),
     where=st.floats(0, 1),
     view=st.sampled_from(VIEWS),
-    hot=st.sampled_from([0, 3, tall_module.HOT]),
+    ranks=st.sampled_from(RANKS),
     seed=st.integers(0, 99),
 )
 @settings(max_examples=12)
@@ -350,13 +380,13 @@ def test_passes__do_not_depend_on_how_the_corpus_is_cut(
     rows: str,
     where: float,
     view: WordView,
-    hot: int,
+    ranks: tuple[int, int],
     seed: int,
 ) -> None:
     X, Y = random_matrices(n, 11, 3, seed)
     works = all_passes(view, 3, directions(11, 3, seed))
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tall_module, "HOT", hot)
+        rank_words(patch, *ranks)
         whole = ingest_matrices(X, Y, f"{folder}/whole")
         cut = ingest_matrices(X, Y, f"{folder}/cut", block_bytes=block_bytes)
         assert whole.n_blocks == 1

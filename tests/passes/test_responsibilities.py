@@ -11,6 +11,7 @@ from pipeline import Corpus
 from pipeline.passes import kernels, tall
 from pipeline.passes.held_out import SetAside
 from pipeline.passes.responsibilities import Responsibilities, posterior
+from pipeline.passes.sums import sums_bytes
 from pipeline.passes.words import WordView
 from tests import naive_heads as naive
 from tests.passes.conftest import (
@@ -194,20 +195,21 @@ def test_pass__does_not_depend_on_slabs(
     assert_close(em_sums(work, corpus), expected)
 
 
-@pytest.mark.parametrize("hot", [0, 3])
+@pytest.mark.parametrize(("hot", "frequent"), [(0, 0), (0, 5), (3, 3), (3, 100)])
 def test_pass__does_not_depend_on_which_words_are_summed_in_double(
-    many_blocks: Dense, hot: int, monkeypatch: pytest.MonkeyPatch
+    many_blocks: Dense, hot: int, frequent: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     corpus, X, Y = many_blocks
     work = em_pass(corpus, labels=True)
     monkeypatch.setattr(tall, "HOT", hot)
+    monkeypatch.setattr(tall, "FREQUENT", frequent)
     assert_close(em_sums(work, corpus), naive_sums(work, X, Y))
 
 
 def test_pass__accumulator_bytes_of_words_and_labels(many_blocks: Dense) -> None:
     work = em_pass(many_blocks[0])
     zero = work.zero()
-    assert work.accumulator_bytes == sum(array.nbytes for array in zero.values()) - zero["topics"].nbytes
+    assert work.accumulator_bytes == sums_bytes(zero) - zero["topics"].nbytes
     assert zero["labels"].dtype == zero["topics"].dtype == np.float64
     # all words are among the first few hundred: their sums are double, and once more single
     D, L, K = many_blocks[0].n_terms, many_blocks[0].n_labels, 3

@@ -26,20 +26,21 @@ from pipeline.ingest.synthetic import Lengths, Planted
 from pipeline.model.heads import MEANING
 from pipeline.model.learn import Learned, Settings, learn
 from pipeline.model.learn_head import HeadSettings
-from pipeline.passes import sample
+from pipeline.passes import partials, sample
 from pipeline.passes import segments as segments_module
 from pipeline.passes import sums as sums_module
 from pipeline.passes.cross import Cross, CrossMoment
 from pipeline.passes.features import Features
 from pipeline.passes.held_out import Gathered, SetAside
 from pipeline.passes.labels import Directions, Labels
-from pipeline.passes.pairs import Pairs
+from pipeline.passes.pairs import Pairs, Sketch
 from pipeline.passes.remote import _by_path, _Stored, _with_arrays
 from pipeline.passes.responsibilities import Responsibilities
 from pipeline.passes.run import Pass, Runner, Together
 from pipeline.passes.segments import Segment, segments
 from pipeline.passes.stream import ReadAhead, Stream
 from pipeline.passes.sums import Sums, merge_into
+from pipeline.passes.tall import FREQUENT, TallSum
 from pipeline.passes.triples import Triples
 from pipeline.passes.weighting import Weighting
 from pipeline.passes.words import WordView
@@ -86,7 +87,8 @@ def all_passes(corpus: Corpus) -> list[Pass]:
     W = (rng.standard_normal((corpus.n_terms, 7)) * lengths).astype(np.float32)
     view, D = COUNTS_DROP, corpus.n_terms
     U = np.linalg.qr(rng.standard_normal((7, 7)))[0]
-    return [Pairs(view, D), Pairs(view, D, W), Triples(view, W), label_pass(view, W, U, corpus.n_labels)]
+    sketch = Sketch.of(W, np.arange(D), D)
+    return [Pairs(view, D), Pairs(view, D, sketch), Triples(view, W), label_pass(view, W, U, corpus.n_labels)]
 
 
 def label_pass(view: WordView, W: np.ndarray, U: np.ndarray, n_labels: int) -> Labels:
@@ -166,11 +168,18 @@ def test_segments__cover_every_block_once_in_order(block_rows: list[int], accumu
     assert len(cut) <= 2 or len(cut) * accumulator_bytes <= segments_module.ACCUMULATORS_BYTES
 
 
+def duration(cut: list[Segment]) -> int:
+    """Of two tasks, in documents."""
+    ends = np.cumsum([0, *(segment.n_docs for segment in cut)]).tolist()
+    return segments_module._duration(ends, range(len(cut) + 1))
+
+
 def test_segments__as_many_as_allowed_and_balanced() -> None:
-    cut = segments(Blocks([10] * 320), 1)  # type: ignore[arg-type]
-    assert [segment.n_docs for segment in cut] == [100] * 32
+    cut = segments(Blocks([10] * 384), 1)  # type: ignore[arg-type]
+    assert [segment.n_docs for segment in cut] == [30] * 128
     cut = segments(Blocks([10] * 320), segments_module.ACCUMULATORS_BYTES // 5)  # type: ignore[arg-type]
-    assert [segment.n_docs for segment in cut] == [800] * 4  # of five, one task would have three
+    assert len(cut) == 5
+    assert duration(cut) == 1600  # of five equal ones, one task would have three
     assert len(segments(Blocks([10] * 320), 10**12)) == 2  # type: ignore[arg-type]
     assert len(segments(Blocks([10] * 7), 1)) == 7  # type: ignore[arg-type]
 
@@ -196,7 +205,23 @@ def naive_duration(lengths: list[int]) -> int:
 @given(st.lists(st.integers(1, 6), min_size=1, max_size=12))
 def test_segments__duration_of_two_tasks(lengths: list[int]) -> None:
     cut = [Segment(i, range(i, i + 1), n_docs) for i, n_docs in enumerate(lengths)]
-    assert segments_module._duration(cut) == naive_duration(lengths)
+    assert duration(cut) == naive_duration(lengths)
+
+
+@given(
+    st.lists(st.integers(1, 9), min_size=2, max_size=30),
+    st.integers(2, 20),
+)
+def test_segments__moving_their_bounds_never_takes_longer(block_rows: list[int], affordable: int) -> None:
+    most = min(affordable, len(block_rows))
+    moved = segments(Blocks(block_rows), 1, affordable)  # type: ignore[arg-type]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(segments_module, "_MOVED", 0)
+        segments_module._bounds.cache_clear()
+        even = segments(Blocks(block_rows), 1, affordable)  # type: ignore[arg-type]
+    segments_module._bounds.cache_clear()
+    assert len(moved) <= most
+    assert duration(moved) <= duration(even)
 
 
 def test_segments__keep_two_tasks_busy() -> None:
@@ -205,11 +230,10 @@ def test_segments__keep_two_tasks_busy() -> None:
             size = segments_module.ACCUMULATORS_BYTES // affordable
             cut = segments(Blocks([10] * n_blocks), size)  # type: ignore[arg-type]
             assert len(cut) > min(affordable, n_blocks) / 2
-            taken = segments_module._duration(cut)
-            assert taken <= 10 * n_blocks / 2 + 10  # a block, which is not cut
+            assert duration(cut) <= 10 * n_blocks / 2 + 10  # a block, which is not cut
 
 
-@pytest.mark.parametrize(("together", "count"), [(0, 1), (1, 2), (299, 2), (300, 2), (400, 4), (10**9, 32)])
+@pytest.mark.parametrize(("together", "count"), [(0, 1), (1, 2), (299, 2), (300, 3), (400, 4), (3200, 32)])
 def test_segments__as_many_accumulators_as_may_be_spent_on(together: int, count: int) -> None:
     cut = segments(Blocks([10] * 320), 100, together)  # type: ignore[arg-type]
     assert len(cut) == count
@@ -234,6 +258,45 @@ def test_runner__threads_do_not_change_a_bit(planted: Corpus) -> None:
         one = Runner(n_threads=1).run(work, planted, cut)
         for n_threads in (2, 4, None):
             assert_identical(Runner(n_threads=n_threads).run(work, planted, cut), one)
+
+
+@pytest.fixture(scope="module")
+def wide(tmp_path_factory: pytest.TempPathFactory) -> Corpus:
+    """More words than have a row in every segment."""
+    D = FREQUENT + 900
+    X = scipy.sparse.random_array((300, D), density=0.01, rng=np.random.default_rng(3), format="csr")
+    X.data = np.ceil(3 * X.data)
+    Y = scipy.sparse.random_array((300, 7), density=0.3, rng=np.random.default_rng(4), format="csr")
+    corpus = ingest_matrices(X, Y, tmp_path_factory.mktemp("wide") / "wide.zarr", block_bytes=30_000)
+    assert corpus.n_blocks > 6
+    return corpus
+
+
+def wide_passes(corpus: Corpus) -> list[Pass]:
+    """Those with a row for each word."""
+    heads = head_passes(corpus)
+    return [*all_passes(corpus)[1:3], heads[0], heads[-1]]
+
+
+def test_runner__threads_do_not_change_a_bit_of_rare_words(wide: Corpus) -> None:
+    cut = segments(wide, 1)
+    for work in wide_passes(wide):
+        block = wide.block(0)
+        segment = work.zero()
+        work.add(segment, block)
+        tall = next(value for value in segment.values() if isinstance(value, TallSum))
+        assert tall.waiting
+        one = Runner(n_threads=1).run(work, wide, cut)
+        for n_threads in (2, 4):
+            assert_identical(Runner(n_threads=n_threads).run(work, wide, cut), one)
+
+
+@pytest.mark.slow
+def test_runner__a_cluster_does_not_change_a_bit_of_rare_words(wide: Corpus, client: Any) -> None:
+    parts = wide_passes(wide)
+    for cut in (segments(wide, 1), segments(wide, 10**12)):
+        one = Runner(n_threads=2).run_together(parts, wide, cut)
+        assert_identical(Runner(client=client).run_together(parts, wide, cut), one)
 
 
 def test_runner__threads_are_compared_on_sums_that_depend_on_order(planted: Corpus) -> None:
@@ -357,7 +420,8 @@ def test_spilled__large_zeros_lie_in_files(monkeypatch: pytest.MonkeyPatch, tmp_
 
 def test_spilled__leaves_what_is_small(planted: Corpus) -> None:
     for work in (*all_passes(planted), *head_passes(planted)):
-        assert_identical(sums_module.spilled(work.zero()), work.zero())
+        left, zero = (dict(partials._flat(sums)) for sums in (sums_module.spilled(work.zero()), work.zero()))
+        assert_identical(left, zero)
 
 
 @pytest.mark.parametrize("n_threads", [1, 3])
@@ -369,14 +433,12 @@ def test_runner__sums_in_files_are_the_same(
     for work in (*all_passes(planted), *head_passes(planted)):
         plain = Runner(1).run(work, planted, cut)
         in_files = Runner(n_threads, spill=True).run(work, planted, cut)
-        for name, array in plain.items():
+        for name, value in plain.items():
+            array, mapped = (getattr(of, "rows", of) for of in (value, in_files[name]))
             assert not isinstance(array, np.memmap)
-            assert isinstance(in_files[name], np.memmap) == (isinstance(array, np.ndarray) and array.size > 0)
-        as_arrays = {
-            name: np.asarray(value) if isinstance(value, np.ndarray) else value
-            for name, value in in_files.items()
-        }
-        assert_identical(as_arrays, plain)
+            assert isinstance(mapped, np.memmap) == (isinstance(array, np.ndarray) and array.size > 0)
+        plain, in_files = (dict(partials._flat(sums)) for sums in (plain, in_files))
+        assert_identical({name: np.asarray(array) for name, array in in_files.items()}, plain)
 
 
 @pytest.mark.parametrize("whitening", ["exact", "sketch"])
@@ -847,7 +909,13 @@ def test_memory__of_a_pass_does_not_grow_with_the_blocks(tmp_path: Path) -> None
     few, many = (repeated(tmp_path / str(n), n, 40, rows=10_000) for n in (8, 32))
     W = np.random.default_rng(0).standard_normal((40, 5), dtype=np.float32)
     view = WordView()
-    for work in (Pairs(view, 40), Pairs(view, 40, W), Triples(view, W), label_pass(view, W, np.eye(5), 9)):
+    sketch = Sketch.of(W, np.arange(40), 40)
+    for work in (
+        Pairs(view, 40),
+        Pairs(view, 40, sketch),
+        Triples(view, W),
+        label_pass(view, W, np.eye(5), 9),
+    ):
         # of three runs: by chance, a block is read just when the one before it takes most
         reference = max(peak(work, few, 10**12) for _ in range(3))
         for accumulator_bytes in (1, 10**12):

@@ -10,22 +10,30 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pipeline.corpus.rows import SparseRows
 from pipeline.passes import tall as module
-from pipeline.passes.sums import Sums, merge_into
-from pipeline.passes.tall import HOT, add_tall, tall, tall_bytes, zero_tall
+from pipeline.passes.sums import merge_into, spilled
+from pipeline.passes.tall import FREQUENT, HOT, TallSum, segment_tall_bytes, tall_bytes
 from tests.passes.conftest import normal, sparse_rows, ugly_matrices
 
 D, WIDTH = 23, 5
-HOTS = [0, 1, 7, D, 100]
+RANKS = [(0, 0), (0, 4), (1, 1), (7, 9), (7, D), (D, D), (100, 100)]
+"""Words that are summed in double precision, and words that have a row in every segment."""
 LARGE = np.float32(2**25)
 """Single precision has steps of 4 here: a one is lost."""
 
 
-@pytest.fixture(params=HOTS)
+def rank_words(patch: pytest.MonkeyPatch, hot: int, frequent: int, whole: float = 10.0) -> None:
+    patch.setattr(module, "HOT", hot)
+    patch.setattr(module, "FREQUENT", frequent)
+    patch.setattr(module, "_WHOLE", whole)  # 10: as many documents as there are may wait
+
+
+@pytest.fixture(params=RANKS, ids=str)
 def hot(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
     """How many of the words are summed in double precision."""
-    monkeypatch.setattr(module, "HOT", request.param)
-    return min(request.param, D)
+    rank_words(monkeypatch, *request.param)
+    return min(request.param[0], D)
 
 
 def whole_numbers(*shape: int) -> np.ndarray:
@@ -40,96 +48,95 @@ def rows(n: int) -> np.ndarray:
     return X
 
 
-def added(sums: Sums, X: np.ndarray, Z: np.ndarray) -> Sums:
-    add_tall(sums, "a", sparse_rows(X, np.float32), Z)
-    return sums
+def summed(X: np.ndarray, Z: np.ndarray, *ends: int) -> TallSum:
+    """The documents up to each of the ends, and the rest, one after the other."""
+    total = TallSum.zero(X.shape[1], Z.shape[1])
+    for start, stop in pairwise([0, *ends, len(X)]):
+        total.add(sparse_rows(X[start:stop], np.float32), Z[start:stop])
+    return total
 
 
 @pytest.mark.parametrize("n", [0, 1, 40])
 @pytest.mark.parametrize("width", [0, 1, WIDTH])
-def test_tall__equals_the_dense_product(hot: int, n: int, width: int) -> None:
+def test_finished__equals_the_dense_product(hot: int, n: int, width: int) -> None:
     X, Z = rows(n), whole_numbers(n, width)
-    sums = added(zero_tall("a", D, width), X, Z)
-    out = tall(sums, "a")
+    out = summed(X, Z).finished()
     assert out.dtype == np.float32
     assert out.shape == (D, width)
     np.testing.assert_array_equal(out, X.T @ Z)
 
 
+@pytest.mark.parametrize("whole", [0.0, 0.5, 1.0, 10.0])
 @pytest.mark.parametrize("kind", ["ones", "counts"])
-def test_tall__sums_over_slabs(hot: int, kind: str) -> None:
+def test_add__sums_over_blocks(kind: str, whole: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    rank_words(monkeypatch, 2, 6, whole)
     X, Z = rows(40), whole_numbers(40, WIDTH)
-    sums = zero_tall("a", D, WIDTH)
+    total = TallSum.zero(D, WIDTH)
     for start, stop in pairwise([0, 13, 13, 14, 40]):
-        slab = sparse_rows(X[start:stop], np.float32 if kind == "counts" else None)
-        add_tall(sums, "a", slab, Z[start:stop])
+        block = sparse_rows(X[start:stop], np.float32 if kind == "counts" else None)
+        total.add(block, Z[start:stop])
+    assert (len(total.rows) == D) == (whole < 10) == (not total.waiting)
     dense = X if kind == "counts" else X > 0
-    np.testing.assert_array_equal(tall(sums, "a"), dense.T.astype(np.float32) @ Z)
+    np.testing.assert_array_equal(total.finished(), dense.T.astype(np.float32) @ Z)
 
 
-def test_zero_tall__is_zero(hot: int) -> None:
-    sums = zero_tall("a", D, WIDTH)
-    assert all(not array.any() for array in sums.values())
-    np.testing.assert_array_equal(tall(sums, "a"), np.zeros((D, WIDTH)))
+def test_add__rare_words_wait_and_take_no_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    rank_words(monkeypatch, 2, 6)
+    total = summed(rows(40), normal(40, WIDTH), 13)
+    assert total.rows.shape == (6, WIDTH)
+    assert [X.n_rows for X, _ in total.waiting] == [13, 27]
+    assert {X.n_columns for X, _ in total.waiting} == {D - 6}
 
 
-def test_tall__is_made_in_the_accumulators_own_memory(hot: int) -> None:
-    sums = added(zero_tall("a", D, WIDTH), rows(40), whole_numbers(40, WIDTH))
-    assert any(tall(sums, "a") is array for array in sums.values())
+def test_zero__is_zero(hot: int) -> None:
+    total = TallSum.zero(D, WIDTH)
+    assert not total.rows.any()
+    np.testing.assert_array_equal(total.finished(), np.zeros((D, WIDTH)))
 
 
-def test_tall__may_be_called_between_additions(hot: int) -> None:
+def test_finished__is_made_in_its_own_memory(hot: int) -> None:
+    total = summed(rows(40), whole_numbers(40, WIDTH))
+    assert total.finished() is total.rows
+    assert not total.waiting
+
+
+def test_finished__may_be_called_between_additions(hot: int) -> None:
     X, Z = rows(40), whole_numbers(40, WIDTH)
-    sums, expected = zero_tall("a", D, WIDTH), np.zeros((D, WIDTH))
+    total, expected = TallSum.zero(D, WIDTH), np.zeros((D, WIDTH))
     for start, stop in pairwise([0, 10, 25, 40]):
-        added(sums, X[start:stop], Z[start:stop])
+        total.add(sparse_rows(X[start:stop], np.float32), Z[start:stop])
         expected += X[start:stop].T @ Z[start:stop]
         for _ in range(2):
-            np.testing.assert_array_equal(tall(sums, "a"), expected)
-
-
-def test_tall__sums_under_two_names_do_not_meet(hot: int) -> None:
-    X, Z = rows(40), whole_numbers(40, WIDTH)
-    sums = {**zero_tall("a", D, WIDTH), **zero_tall("b", D, WIDTH)}
-    add_tall(sums, "a", sparse_rows(X, np.float32), Z)
-    add_tall(sums, "b", sparse_rows(X[:9], np.float32), Z[:9])
-    np.testing.assert_array_equal(tall(sums, "a"), X.T @ Z)
-    np.testing.assert_array_equal(tall(sums, "b"), X[:9].T @ Z[:9])
-    assert len(sums) == 4
+            np.testing.assert_array_equal(total.finished(), expected)
 
 
 # -- precision ------------------------------------------------------------------------------------------
 
 
 def test_hot__first_words_keep_what_single_precision_loses(hot: int) -> None:
-    ones = np.ones((1, D))
-    sums = added(zero_tall("a", D, 1), ones, np.full((1, 1), LARGE))
-    for _ in range(64):
-        added(sums, ones, np.ones((1, 1), np.float32))
-    out = tall(sums, "a")[:, 0]
+    Z = np.ones((65, 1), np.float32)
+    Z[0] = LARGE
+    out = summed(np.ones((65, D)), Z, *range(1, 65)).finished()[:, 0]
     np.testing.assert_array_equal(out[:hot], LARGE + 64)
     np.testing.assert_array_equal(out[hot:], LARGE)  # each addition of a one was lost
 
 
 @pytest.mark.parametrize("between", [True, False])
 def test_hot__stays_double_when_it_is_looked_at(hot: int, between: bool) -> None:
-    ones = np.ones((1, D))
-    sums = added(zero_tall("a", D, 1), ones, np.full((1, 1), LARGE))
-    for _ in range(3):
-        added(sums, ones, np.ones((1, 1), np.float32))
-        if between:
-            tall(sums, "a")  # rounds 2**25 + 1 to 2**25, for show only
-    added(sums, ones, np.ones((1, 1), np.float32))
-    np.testing.assert_array_equal(tall(sums, "a")[:hot, 0], LARGE + 4)
-
-
-@pytest.mark.parametrize("merge", [merge_into])
-def test_hot__stays_double_when_it_is_merged(hot: int, merge: Callable[[Sums, Sums], Sums]) -> None:
-    ones = np.ones((1, D))
-    total = added(zero_tall("a", D, 1), ones, np.full((1, 1), LARGE))
+    ones = sparse_rows(np.ones((1, D)))
+    total = summed(np.ones((1, D)), np.full((1, 1), LARGE))
     for _ in range(4):
-        total = merge(total, added(zero_tall("a", D, 1), ones, np.ones((1, 1), np.float32)))
-    np.testing.assert_array_equal(tall(total, "a")[:hot, 0], LARGE + 4)
+        total.add(ones, np.ones((1, 1), np.float32))
+        if between:
+            total.finished()  # rounds 2**25 + 1 to 2**25, for show only
+    np.testing.assert_array_equal(total.finished()[:hot, 0], LARGE + 4)
+
+
+def test_hot__stays_double_when_it_is_merged(hot: int) -> None:
+    total = summed(np.ones((1, D)), np.full((1, 1), LARGE))
+    for _ in range(4):
+        total += summed(np.ones((1, D)), np.ones((1, 1), np.float32))
+    np.testing.assert_array_equal(total.finished()[:hot, 0], LARGE + 4)
 
 
 def test_hot__many_additions_err_like_double_precision() -> None:
@@ -140,11 +147,11 @@ def test_hot__many_additions_err_like_double_precision() -> None:
     X = np.zeros((n, HOT + 1))
     X[:, [0, HOT]] = 1
     words = sparse_rows(X)
-    sums = zero_tall("a", HOT + 1, 1)
+    total = TallSum.zero(HOT + 1, 1)
     for start in range(0, n, 10):
-        add_tall(sums, "a", words.slice(start, start + 10), Z[start : start + 10])
+        total.add(words.slice(start, start + 10), Z[start : start + 10])
     exact = Z.sum(dtype=np.float64)
-    errors = abs(tall(sums, "a")[[0, HOT], 0] - exact) / exact
+    errors = abs(total.finished()[[0, HOT], 0] - exact) / exact
     assert errors[0] < 1e-7  # but for the rounding of the result itself
     assert errors[1] > 3e-7  # the same sum in single precision
 
@@ -153,45 +160,128 @@ def test_hot__many_additions_err_like_double_precision() -> None:
 
 
 @pytest.mark.parametrize("looked_at", [(), (0,), (1,), (0, 1)], ids=str)
-@pytest.mark.parametrize("merge", [merge_into])
-def test_merge__adds_two_accumulators(
-    hot: int, merge: Callable[[Sums, Sums], Sums], looked_at: tuple[int, ...]
-) -> None:
+def test_merge__adds_two_sums(hot: int, looked_at: tuple[int, ...]) -> None:
     X, Z = rows(40), whole_numbers(40, WIDTH)
-    parts = [
-        added(zero_tall("a", D, WIDTH), X[:15], Z[:15]),
-        added(zero_tall("a", D, WIDTH), X[15:30], Z[15:30]),
-    ]
+    parts = [summed(X[:15], Z[:15], 6), summed(X[15:30], Z[15:30], 4)]
     for number in looked_at:
-        tall(parts[number], "a")
-    total = merge(*parts)
-    np.testing.assert_array_equal(tall(total, "a"), X[:30].T @ Z[:30])
-    added(total, X[30:], Z[30:])
-    np.testing.assert_array_equal(tall(total, "a"), X.T @ Z)
-    np.testing.assert_array_equal(tall(parts[1], "a"), X[15:30].T @ Z[15:30])
+        parts[number].finished()
+    total = merge_into({"a": parts[0]}, {"a": parts[1]})["a"]
+    np.testing.assert_array_equal(total.finished(), X[:30].T @ Z[:30])
+    total.add(sparse_rows(X[30:], np.float32), Z[30:])
+    np.testing.assert_array_equal(total.finished(), X.T @ Z)
+    np.testing.assert_array_equal(parts[1].finished(), X[15:30].T @ Z[15:30])
 
 
-@given(cuts=st.lists(st.integers(0, 40), max_size=6), split=st.integers(0, 6), hot=st.sampled_from(HOTS))
-def test_tall__does_not_depend_on_slabs_and_segments(cuts: list[int], split: int, hot: int) -> None:
+def test_merge__is_bitwise_the_same_whether_a_segment_was_whole_before(hot: int) -> None:
+    """As it is when a segment's sums are looked at, or come from a file."""
+    X, Z = rows(40), normal(40, WIDTH)
+    results = []
+    for whole in (False, True):
+        total = summed(X[:15], Z[:15])
+        segment = summed(X[15:], Z[15:], 9)
+        if whole:
+            segment.finished()
+        total += segment
+        results.append(total.finished().copy())
+    assert results[0].tobytes() == results[1].tobytes()
+
+
+@given(
+    cuts=st.lists(st.integers(0, 40), max_size=6),
+    split=st.integers(0, 6),
+    ranks=st.sampled_from(RANKS),
+    whole=st.sampled_from([0.0, 0.3, 1.0, 10.0]),
+)
+def test_sums__do_not_depend_on_blocks_and_segments(
+    cuts: list[int], split: int, ranks: tuple[int, int], whole: float
+) -> None:
     X, Z = rows(40), normal(40, WIDTH)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "HOT", hot)
-        parts = [zero_tall("a", D, WIDTH), zero_tall("a", D, WIDTH)]
+        rank_words(patch, *ranks, whole)
+        parts = [TallSum.zero(D, WIDTH), TallSum.zero(D, WIDTH)]
         for number, (start, stop) in enumerate(pairwise([0, *sorted(cuts), 40])):
-            added(parts[number >= split], X[start:stop], Z[start:stop])
-        out = tall(merge_into(*parts), "a")
+            parts[number >= split].add(sparse_rows(X[start:stop], np.float32), Z[start:stop])
+        parts[0] += parts[1]
+        out = parts[0].finished()
     np.testing.assert_allclose(out, X.T @ Z.astype(np.float64), rtol=1e-6, atol=1e-5)
+
+
+# -- files ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("values", [None, np.float32])
+@pytest.mark.parametrize("whole", [0.0, 10.0])
+def test_arrays__give_the_same_sum_again(
+    values: type | None, whole: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rank_words(monkeypatch, 2, 6, whole)
+    X, Z = sparse_rows(rows(40), values), normal(40, WIDTH)
+    total = TallSum.zero(D, WIDTH)
+    for start, stop in ((0, 13), (13, 40)):
+        total.add(X.slice(start, stop), Z[start:stop])
+    arrays = total.to_arrays()
+    assert ("Z" in arrays) == (whole > 0)
+    found = TallSum.zero(D, WIDTH).from_arrays(arrays)
+    assert found.finished().tobytes() == total.finished().tobytes()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda arrays: arrays.update(rows=arrays["rows"][:, 1:]),
+        lambda arrays: arrays.update(rows=arrays["rows"][1:]),
+        lambda arrays: arrays.update(hot=arrays["hot"][1:]),
+        lambda arrays: arrays.update(Z=arrays["Z"][1:]),
+        lambda arrays: arrays.update(Z=arrays["Z"][:, 1:]),
+        lambda arrays: arrays.update(indices=arrays["indices"] + 1),
+        lambda arrays: arrays.update(indptr=arrays["indptr"][::-1].copy()),
+    ],
+)
+def test_arrays__out_of_place_are_refused(
+    change: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rank_words(monkeypatch, 2, 6)
+    X = np.ones((4, D))
+    arrays = summed(X, normal(4, WIDTH)).to_arrays()
+    change(arrays)
+    with pytest.raises(ValueError, match=r"sums of shape|out of place"):
+        TallSum.zero(D, WIDTH).from_arrays(arrays)
+
+
+@pytest.mark.parametrize("empty", [True, False])
+def test_spilled__rows_of_all_words_lie_in_a_file(empty: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    rank_words(monkeypatch, 2, 6, 0.0)
+    monkeypatch.setattr("pipeline.passes.sums._SPILL_BYTES", 1)
+    X, Z = rows(40), whole_numbers(40, WIDTH)
+    total = TallSum.zero(D, WIDTH) if empty else summed(X[:9], Z[:9])
+    total = spilled({"a": total}, empty)["a"]
+    start = 0 if empty else 9
+    total.add(sparse_rows(X[start:], np.float32), Z[start:])
+    assert isinstance(total.finished(), np.memmap)
+    np.testing.assert_array_equal(total.finished(), X.T @ Z)
 
 
 # -- sizes ----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("width", [0, 1, 9])
-@pytest.mark.parametrize("n_terms", [0, 1, HOT - 1, HOT, HOT + 1, 5000])
+@pytest.mark.parametrize("n_terms", [0, 1, HOT - 1, HOT, HOT + 1, 5000, FREQUENT + 1])
 def test_tall_bytes__is_the_true_size(n_terms: int, width: int) -> None:
-    sums = zero_tall("a", n_terms, width)
-    assert tall_bytes(n_terms, width) == sum(array.nbytes for array in sums.values())
+    total = TallSum.zero(n_terms, width)
+    total.finished()
+    assert tall_bytes(n_terms, width) == total.__sizeof__()
 
 
 def test_tall_bytes__is_about_that_of_single_precision() -> None:
     assert 4 <= tall_bytes(10**6, 100) / 10**8 < 4.01
+
+
+@pytest.mark.parametrize("n_terms", [100, 20_000])
+@pytest.mark.parametrize("n", [0, 300, 15_000])
+def test_segment_tall_bytes__is_no_less_than_the_true_size(n_terms: int, n: int) -> None:
+    words = np.random.default_rng(0).integers(n_terms, size=n).astype(np.int32)
+    X = SparseRows(np.arange(n + 1), words, None, n_terms)
+    total = TallSum.zero(n_terms, 3)
+    total.add(X, normal(n, 3))
+    projected = segment_tall_bytes(n_terms, 3, n, X.nnz)
+    assert total.__sizeof__() <= projected + 8 * len(total.waiting) <= 3 * total.__sizeof__()
