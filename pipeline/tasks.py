@@ -10,6 +10,7 @@ from itertools import count
 from typing import Any, TypeVar
 
 import dask
+import dask.threaded
 from dask.delayed import Delayed
 
 Item = TypeVar("Item")
@@ -54,7 +55,8 @@ def map_tasks(
 
 def compute_all(tasks: Sequence[Delayed], n_threads: int | None = None) -> list[Any]:
     """The results of delayed calls, on local threads, whatever client is the default."""
-    return list(dask.compute(*tasks, scheduler="threads", num_workers=n_threads or n_cpus()))
+    # the function itself: to look it up by its name, Dask would load all of its distributed scheduler
+    return list(dask.compute(*tasks, scheduler=dask.threaded.get, num_workers=n_threads or n_cpus()))
 
 
 def ordered_reduce(

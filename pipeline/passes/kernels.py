@@ -6,6 +6,9 @@ accumulator serves a whole segment. Letters are the paper's; shapes stand beside
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import NamedTuple
+
 import numba
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +17,8 @@ from pipeline.corpus.rows import Array, SparseRows
 
 SLAB = 4096
 """Rows that are worked on at a time: their dense (SLAB, K) products stay in cache or close to it."""
+_WORDS = 1024
+"""Words whose sums are made at a time: they stay in cache."""
 _TRIPLE_SLAB = 2048
 TRIPLE_BLOCK = 4
 
@@ -53,20 +58,23 @@ def later_columns(X: SparseRows, first: int) -> SparseRows:
     return SparseRows(indptr, indices, values, X.n_columns - first)
 
 
-def add_word_sums(X: SparseRows, Z: Array, out: Array) -> None:
-    """out += X' Z, word by word: what all documents add to a word is summed up first, then added to its row.
+def add_word_sums(parts: Sequence[tuple[SparseRows, Array]], out: Array) -> None:
+    """out += X' Z of all parts together, word by word: what there is for a word is summed up, then added.
 
     The way for words that few documents have: every row of `out` (D, K) is reached once, not once for each
-    document, and the sums are those that an `out` of zeros would hold.
+    document, and the sums are those that an `out` of zeros would have held.
 
     Cost: nnz rows of Z are gathered, as many rows of `out` read and written as words are in use; 8 bytes for
-    each word and 8 for each nonzero.
+    each word and part, 4 and its value for each nonzero.
     """
-    starts = np.zeros(X.n_columns + 1, np.int64)
-    rows = np.empty(X.nnz, np.int32)
-    values = None if X.values is None else np.empty(X.nnz, X.values.dtype)
-    _transpose(X.indptr, X.indices, X.values, starts, rows, values)
-    _add_word_sums(starts, rows, values, Z, out)
+    by_word = [_Transposed.of(X) for X, _ in parts]
+    sums = np.empty((min(_WORDS, len(out)), out.shape[1]), out.dtype)
+    for first in range(0, len(out), _WORDS):
+        last = min(first + _WORDS, len(out))
+        sums[: last - first] = 0
+        for part, (_, Z) in zip(by_word, parts, strict=True):
+            _add_word_sums(part.starts, part.rows, part.values, Z, first, last, sums)
+        out[first:last] += sums[: last - first]
 
 
 def add_pairs(X: SparseRows, out: Array) -> None:
@@ -206,6 +214,23 @@ def _add_transposed_times(indptr: Array, indices: Array, values: Array | None, Z
                     o[k] += value * z[k]
 
 
+class _Transposed(NamedTuple):
+    """The rows that have each column, in order."""
+
+    starts: Array
+    """(D + 1,) int64."""
+    rows: Array
+    """(nnz,) int32."""
+    values: Array | None
+
+    @classmethod
+    def of(cls, X: SparseRows) -> _Transposed:
+        values = None if X.values is None else np.empty(X.nnz, X.values.dtype)
+        transposed = cls(np.zeros(X.n_columns + 1, np.int64), np.empty(X.nnz, np.int32), values)
+        _transpose(X.indptr, X.indices, X.values, *transposed)
+        return transposed
+
+
 @_jit
 def _count_later(indptr: Array, indices: Array, first: int, counts: Array) -> None:
     """counts[row + 1] = how many entries of the row are in columns from `first` on."""
@@ -258,25 +283,22 @@ def _transpose(
 
 
 @_jit
-def _add_word_sums(starts: Array, rows: Array, values: Array | None, Z: Array, out: Array) -> None:
+def _add_word_sums(
+    starts: Array, rows: Array, values: Array | None, Z: Array, first: int, last: int, out: Array
+) -> None:
+    """out[word - first] += the rows of Z that a word has, for the words from `first` to `last`."""
     K = Z.shape[1]
-    total = np.empty(K, out.dtype)
-    for word in range(len(starts) - 1):
-        if starts[word] == starts[word + 1]:
-            continue
-        total[:] = 0
+    for word in range(first, last):
+        o = out[word - first]
         for entry in range(starts[word], starts[word + 1]):
             z = Z[rows[entry]]
             if values is None:
                 for k in range(K):
-                    total[k] += z[k]
+                    o[k] += z[k]
             else:
                 value = values[entry]
                 for k in range(K):
-                    total[k] += value * z[k]
-        o = out[word]
-        for k in range(K):
-            o[k] += total[k]
+                    o[k] += value * z[k]
 
 
 @_jit

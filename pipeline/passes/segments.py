@@ -16,6 +16,7 @@ ACCUMULATORS_BYTES = 2_500_000_000
 """What sums of all segments may take together, if there were no documents in them."""
 _MOVED = 64
 """Segments whose bounds are moved to let tasks take equally long; with more, one makes no difference."""
+_AS_FAST = 1.01
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +46,8 @@ def segments(
     affordable = max(2, accumulators_bytes // max(1, segment_bytes)) if accumulators_bytes else 1
     most = min(corpus.n_blocks, MAX_SEGMENTS, affordable)
     ends = (0, *np.cumsum(corpus.block_rows).tolist())
-    return [
-        Segment(i, range(a, b), ends[b] - ends[a]) for i, (a, b) in enumerate(pairwise(_bounds(ends, most)))
-    ]
+    bounds = _bounds(ends, most)
+    return [Segment(i, range(a, b), ends[b] - ends[a]) for i, (a, b) in enumerate(pairwise(bounds))]
 
 
 @lru_cache
@@ -62,12 +62,16 @@ def _bounds(ends: tuple[int, ...], most: int) -> tuple[int, ...]:
     cuts = [_even(ends, count) for count in range(most, most // 2, -1)]
     if most <= _MOVED:
         cuts = [_moved(ends, cut) for cut in cuts]
-    return min(cuts, key=lambda cut: _duration(ends, cut))  # the first of equal ones, with the most segments
+    least = min(_duration(ends, cut) for cut in cuts)
+    # more segments are less to hold, and to do again: as many as do not take much longer
+    return next(cut for cut in cuts if _duration(ends, cut) <= _AS_FAST * least)
 
 
 def _even(ends: tuple[int, ...], count: int) -> tuple[int, ...]:
     """So many segments, or fewer where blocks are too large for that."""
     n_blocks = len(ends) - 1
+    if count == n_blocks:
+        return tuple(range(n_blocks + 1))
     cuts = np.searchsorted(ends[1:], ends[-1] * np.arange(1, count) / count, side="left") + 1
     return tuple(np.unique([0, *np.minimum(cuts, n_blocks), n_blocks]).tolist())
 

@@ -106,7 +106,8 @@ class TallSum:
         """What it is made of, to be kept in a file."""
         arrays = {"rows": self.rows, "hot": self.hot}
         if self.waiting:
-            X, Z = _joined(self.waiting)
+            X = SparseRows.concatenate([X for X, _ in self.waiting])
+            Z = np.concatenate([Z for _, Z in self.waiting])
             arrays |= {"indptr": X.indptr, "indices": X.indices, "Z": Z}
             if X.values is not None:
                 arrays["values"] = X.values
@@ -139,10 +140,4 @@ class TallSum:
     def _settle(self, waiting: list[tuple[SparseRows, Array]], first: int) -> None:
         """Add what has waited, of words from `first` on."""
         if waiting:
-            kernels.add_word_sums(*_joined(waiting), self.rows[first:])
-
-
-def _joined(waiting: list[tuple[SparseRows, Array]]) -> tuple[SparseRows, Array]:
-    if len(waiting) == 1:
-        return waiting[0]
-    return SparseRows.concatenate([X for X, _ in waiting]), np.concatenate([Z for _, Z in waiting])
+            kernels.add_word_sums(waiting, self.rows[first:])

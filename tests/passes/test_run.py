@@ -221,7 +221,7 @@ def test_segments__moving_their_bounds_never_takes_longer(block_rows: list[int],
         even = segments(Blocks(block_rows), 1, affordable)  # type: ignore[arg-type]
     segments_module._bounds.cache_clear()
     assert len(moved) <= most
-    assert duration(moved) <= duration(even)
+    assert duration(moved) <= 1.01 * duration(even)
 
 
 def test_segments__keep_two_tasks_busy() -> None:
