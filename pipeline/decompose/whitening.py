@@ -50,7 +50,7 @@ def exact_whitening(M2: Array, n_components: int, seed: int = 0) -> Whitening:
     D = len(M2)
     K = min(n_components + n_further(n_components), D)
     if D <= 500 or 4 * n_components >= D:
-        values, vectors = scipy.linalg.eigh(M2, subset_by_index=(D - K, D - 1))
+        values, vectors = _largest_eigenpairs(M2, K)
     else:
         start = np.random.default_rng(seed).standard_normal(D)
         # its many small products wait longer for a second BLAS thread than that one gains
@@ -60,6 +60,15 @@ def exact_whitening(M2: Array, n_components: int, seed: int = 0) -> Whitening:
     rank = _rank(values[order[:n_components]], n_components)
     top, further = order[:rank], values[order[n_components:]]
     return replace(Whitening.of_basis(vectors[:, top], values[top]), further=further[further > 0])
+
+
+def _largest_eigenpairs(M2: Array, count: int) -> tuple[Array, Array]:
+    """The largest eigenvalues, ascending, and their eigenvectors, by LAPACK."""
+    try:
+        values, vectors = scipy.linalg.eigh(M2, subset_by_index=(len(M2) - count, len(M2) - 1))
+    except np.linalg.LinAlgError:  # some builds give up on many equal eigenvalues when only a few are wanted
+        values, vectors = np.linalg.eigh(M2)
+    return values[-count:], vectors[:, -count:]
 
 
 def warm_start(

@@ -28,6 +28,8 @@ _jit = numba.njit(nogil=True, cache=True, fastmath=True)
 def times(X: SparseRows, W: Array, dtype: npt.DTypeLike = None, columns: slice | None = None) -> Array:
     """Z = X W: (n, D) sparse times (D, K), summed in `dtype`, or in that of W; or only some columns of it.
 
+    W is in single precision, or of short integers.
+
     Cost: nnz rows of W are gathered; n K floats out.
     """
     first, last = (0, W.shape[1]) if columns is None else (columns.start, columns.stop)
