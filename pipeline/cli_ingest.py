@@ -27,7 +27,7 @@ from pipeline.ingest.xmc import ingest_xmc
 from pipeline.progress import ProgressDisplay
 
 BlockSize = Annotated[
-    str, typer.Option("--block-size", metavar="SIZE", help="Size of a block once read, as in 28MB.")
+    str, typer.Option("--block-size", metavar="SIZE", help="Size of a block once read, as in 20MB.")
 ]
 Dest = Annotated[Path, typer.Argument(metavar="DEST", help="Where the corpus shall be, as in train.zarr.")]
 # options, by the panel of the help that they stand in
@@ -140,11 +140,11 @@ def ingest(
 
 
 def block_bytes(size: str) -> int:
-    """Bytes of a size such as 28MB."""
+    """Bytes of a size such as 20MB."""
     try:
         return int(parse_bytes(size))
     except ValueError as error:
-        raise InputError(f"--block-size is not a size. Found '{size}'. Write it as in 28MB.") from error
+        raise InputError(f"--block-size is not a size. Found '{size}'. Write it as in 20MB.") from error
 
 
 def tell_new(corpus: Corpus, dest: Path, started: float, json_file: Path | None) -> None:

@@ -40,9 +40,9 @@ Progress = Callable[[str, float, float], None]
 """Called as `progress(stage, done, total)` from any thread; a stage counts bytes, documents or blocks."""
 
 PIECE_BYTES = 8_000_000
-BLOCK_BYTES = 28_000_000
+BLOCK_BYTES = 20_000_000
 """Small enough that two threads end a pass at about the same time, large enough to be read at full speed; and
-three pieces and a half, so that blocks of whole pieces are of one size."""
+two pieces and a half, so that blocks of whole pieces are of one size."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -101,6 +101,7 @@ def learn(corpus: Corpus, settings: Settings, runner: Runner) -> Learned:
     plan = settings.plan(corpus, runner.n_threads)
     stats["plan"] = plan.as_dict()
     _check_free(plan)
+    give_back_memory()  # what was done before may have left some
     reader = _Reader(corpus, replace(runner, at_a_time=plan.at_a_time, spill=plan.spill), plan)
     head = HeadLearning(settings.head, corpus, view, settings.seed, plan.at_a_time, plan.sizes, stats)
     whitening, statistics = _whiten(reader, settings, clock, head)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 
 import numpy as np
@@ -21,6 +21,8 @@ MOST_ENTRIES = 16_000_000
 """Entries of a cross moment that are kept: 128 MB."""
 _SLACK = 1.25
 """While sums are made, so many times as many are kept: what is small now may grow."""
+_TOGETHER = 5_000_000
+"""Words of documents that are added at once."""
 _RANGES = 4
 """Ranges of words for each thread, where threads share them out."""
 
@@ -42,6 +44,8 @@ class CrossMoment:
     """(nnz,) float32."""
     n_terms: int
     most_entries: int = MOST_ENTRIES
+    waiting: list[tuple[SparseRows, SparseRows]] = field(default_factory=list)
+    """Documents that are still to be added: many at once, for all entries are written anew."""
 
     @classmethod
     def zero(cls, n_labels: int, n_terms: int, most_entries: int = MOST_ENTRIES) -> CrossMoment:
@@ -54,27 +58,45 @@ class CrossMoment:
 
     @property
     def nnz(self) -> int:
-        return len(self.indices)
+        return len(self.settle().indices)
 
     def __sizeof__(self) -> int:
         """Bytes of its arrays: Dask asks for them, to know when to spill."""
-        return int(self.indptr.nbytes + self.indices.nbytes + self.values.nbytes)
+        waiting = sum(X.nbytes + Y.nbytes for X, Y in self.waiting)
+        return int(self.indptr.nbytes + self.indices.nbytes + self.values.nbytes + waiting)
 
     def to_arrays(self) -> dict[str, Array]:
         """What it is made of, to be kept in a file."""
+        self.settle()
         return {"indptr": self.indptr, "indices": self.indices, "values": self.values}
 
     def from_arrays(self, arrays: dict[str, Array]) -> CrossMoment:
         """One of the same kind, from what `to_arrays` gave."""
-        return CrossMoment(**arrays, n_terms=self.n_terms, most_entries=self.most_entries)
+        triple = arrays["indptr"], arrays["indices"], arrays["values"]
+        return CrossMoment(*triple, self.n_terms, self.most_entries)
 
     def add(self, X: SparseRows, Y: SparseRows) -> None:
-        """Add Y'X~ of some documents, X~ being float32."""
+        """Add Y'X~ of some documents, X~ being float32; they may wait for others, or for `settle`."""
+        self.waiting.append((X, Y))
+        if sum(words.nnz for words, _ in self.waiting) >= _TOGETHER:
+            self.settle()
+
+    def settle(self) -> CrossMoment:
+        """This, with all documents that wait added to its arrays."""
+        if self.waiting:
+            X, Y = (SparseRows.concatenate(side) for side in zip(*self.waiting, strict=True))
+            self.waiting = []
+            self._add_documents(X, Y)
+        return self
+
+    def _add_documents(self, X: SparseRows, Y: SparseRows) -> None:
         words = np.repeat(np.diff(X.indptr), np.diff(Y.indptr))  # for each label of each document
         products = np.bincount(Y.indices, words, minlength=self.n_labels).astype(np.int64)
         self._add(X, *_documents_of_labels(Y), products)
 
     def __add__(self, other: CrossMoment) -> CrossMoment:
+        self.settle()
+        other.settle()
         result = CrossMoment(self.indptr, self.indices, self.values, self.n_terms, self.most_entries)
         # the other's rows, as documents that carry one label each
         rows = SparseRows(other.indptr, other.indices, other.values, other.n_terms)
@@ -100,6 +122,7 @@ class CrossMoment:
 
     def cut(self) -> CrossMoment:
         """The same with no more than `most_entries`."""
+        self.settle()
         most = _entries_each(np.diff(self.indptr), self.most_entries)
         if most is None:
             return self
@@ -181,8 +204,8 @@ class Cross:
 
     def segment_bytes(self, n_docs: int, nnz: int) -> int:
         D, m = self.omega.shape
-        # once more while documents are added
-        return 2 * self._cross_bytes + segment_tall_bytes(D, m, n_docs, nnz)
+        copies = 2 if n_docs else 1  # one more while documents are added
+        return copies * self._cross_bytes + segment_tall_bytes(D, m, n_docs, nnz)
 
     @property
     def _cross_bytes(self) -> int:

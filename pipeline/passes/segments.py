@@ -12,7 +12,7 @@ import numpy as np
 from pipeline.corpus.store import Corpus
 
 MAX_SEGMENTS = 128
-ACCUMULATORS_BYTES = 2_500_000_000
+ACCUMULATORS_BYTES = 1_200_000_000
 """What sums of all segments may take together, if there were no documents in them."""
 _MOVED = 64
 """Segments whose bounds are moved to let tasks take equally long; with more, one makes no difference."""

@@ -12,7 +12,7 @@ import numpy as np
 from pipeline.corpus.rows import Array, SparseRows
 from pipeline.corpus.store import Block, Corpus
 from pipeline.passes.segments import Segment
-from pipeline.passes.sums import Sums, spilled
+from pipeline.passes.sums import Sums, settle, spilled
 from pipeline.tasks import give_back_memory
 
 if TYPE_CHECKING:
@@ -41,6 +41,7 @@ class Stream:
             if self.advance is not None:
                 done += block.X.n_rows
                 self.advance(segment, done)
+        settle(sums)
         give_back_memory()
         return sums
 
@@ -79,7 +80,7 @@ class ReadAhead:
             yield block
 
     def _read(self, number: int) -> Block:
-        return self._corpus.block(number, self._held.get(number))
+        return self._corpus.block(number, self._held.pop(number, None))  # it is not needed again
 
 
 def arrays_of(value: Any) -> list[Array]:

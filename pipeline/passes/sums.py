@@ -53,6 +53,15 @@ def zeros(shape: tuple[int, ...], dtype: npt.DTypeLike, mapped: bool = False) ->
         return np.memmap(file, dtype, "w+", shape=shape)
 
 
+def settle(sums: Sums) -> None:
+    """Let entries that have put off some work do it now: in a task, not when it is merged."""
+    for value in sums.values():
+        if isinstance(value, dict):
+            settle(value)
+        elif hasattr(value, "settle"):
+            value.settle()
+
+
 def sums_bytes(sums: Sums) -> int:
     """What an accumulator takes."""
     return sum(

@@ -123,7 +123,8 @@ class TallSum:
         if "Z" in arrays:
             triple = arrays["indptr"], arrays["indices"], arrays.get("values")
             X, Z = SparseRows(*triple, self.n_terms - len(rows)), arrays["Z"]
-            if X.flaw() is not None or Z.shape != (X.n_rows, width):
+            values_fit = X.values is None or X.values.shape == X.indices.shape
+            if X.flaw() is not None or not values_fit or Z.shape != (X.n_rows, width):
                 raise ValueError("rare words that are out of place")
             found.waiting = [(X, Z)]
         return found

@@ -59,6 +59,7 @@ def dense_triple(indptr: np.ndarray, indices: np.ndarray, values: np.ndarray, n_
 
 
 def dense_moment(moment: CrossMoment) -> np.ndarray:
+    moment.settle()
     assert moment.nnz == len(moment.indices)
     assert moment.indptr.dtype == np.int64
     assert moment.indices.dtype == np.int32
@@ -86,7 +87,7 @@ def whole_numbers(*shape: int) -> np.ndarray:
 
 def add(moment: CrossMoment, X: np.ndarray, Y: np.ndarray) -> CrossMoment:
     moment.add(sparse_rows(X, np.float32), sparse_rows(Y))
-    return moment
+    return moment.settle()
 
 
 # -- kernels --------------------------------------------------------------------------------------------
@@ -524,6 +525,22 @@ def test_cross__without_room_for_words(many_blocks: Dense) -> None:
     one, other = (run(cross_pass(corpus, 0.3, m), corpus) for m in (0, 3))
     assert one["words"].finished().shape == (corpus.n_terms, 0)
     np.testing.assert_array_equal(dense_moment(one["cross"]), dense_moment(other["cross"]))
+
+
+@pytest.mark.parametrize("together", [0, 20, 10**9])
+def test_cross__does_not_depend_on_how_many_documents_are_added_at_once(
+    many_blocks: Dense, together: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    corpus = many_blocks[0]
+    work = cross_pass(corpus, 0.3)
+    expected = dense_sums(run(work, corpus, 10**12))
+    monkeypatch.setattr(cross, "_TOGETHER", together)
+    assert_close(dense_sums(run(work, corpus, 10**12)), expected)
+    sums = work.zero()
+    for block in corpus.blocks():
+        work.add(sums, block)
+    assert (len(sums["cross"].waiting) == corpus.n_blocks) == (together == 10**9)
+    assert_close(dense_sums(sums), expected)
 
 
 @pytest.mark.parametrize("share", [0.3, 1.0])

@@ -741,6 +741,7 @@ def test_stream__sums_are_those_of_blocks_read_one_by_one(planted: Corpus) -> No
         expected = work.zero()
         for number in range(2, 9):
             work.add(expected, planted.block(number))
+        sums_module.settle(expected)
         segment = Segment(0, range(2, 9), 0)
         with ReadAhead(planted, {}, [segment], 1) as reads:
             assert_identical(Stream(work, reads)(segment), expected)
@@ -905,8 +906,8 @@ def peak(work: Pass, corpus: Corpus, accumulator_bytes: int = 1, n_threads: int 
 
 @pytest.mark.slow
 def test_memory__of_a_pass_does_not_grow_with_the_blocks(tmp_path: Path) -> None:
-    # blocks of 2 MB: beside them the tasks themselves, which are as many as segments, are nothing
-    few, many = (repeated(tmp_path / str(n), n, 40, rows=10_000) for n in (8, 32))
+    # blocks of 1 MB: beside them the tasks themselves, which are as many as segments, are nothing
+    few, many = (repeated(tmp_path / str(n), n, 40, rows=5_000) for n in (8, 32))
     W = np.random.default_rng(0).standard_normal((40, 5), dtype=np.float32)
     view = WordView()
     sketch = Sketch.of(W, np.arange(40), 40)

@@ -234,6 +234,7 @@ def test_arrays__give_the_same_sum_again(
         lambda arrays: arrays.update(Z=arrays["Z"][1:]),
         lambda arrays: arrays.update(Z=arrays["Z"][:, 1:]),
         lambda arrays: arrays.update(indices=arrays["indices"] + 1),
+        lambda arrays: arrays.update(values=arrays["values"][1:]),
         lambda arrays: arrays.update(indptr=arrays["indptr"][::-1].copy()),
     ],
 )
