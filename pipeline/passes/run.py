@@ -78,6 +78,19 @@ class Together:
         for i, part in enumerate(self.parts):
             part.add(sums[str(i)], block)
 
+    def in_turn(self, number: int) -> Callable[[Sums, Block], None]:
+        """`add` for a segment of this number: every other one takes the parts from the last to the first.
+
+        So two tasks are rarely at the same part, both reaching for memory at once and then both computing.
+        The sums are the same, for no part knows of another.
+        """
+
+        def add_backwards(sums: Sums, block: Block) -> None:
+            for i in reversed(range(len(self.parts))):
+                self.parts[i].add(sums[str(i)], block)
+
+        return add_backwards if number % 2 else self.add
+
 
 class Total(NamedTuple):
     """The sums of the first so many segments."""

@@ -35,9 +35,10 @@ class Stream:
 
     def __call__(self, segment: Segment) -> Sums:
         sums = spilled(self.work.zero()) if self.spill else self.work.zero()
+        add = self.work.in_turn(segment.number) if hasattr(self.work, "in_turn") else self.work.add
         done = 0
         for block in self.reads.blocks(segment):
-            self.work.add(sums, block)
+            add(sums, block)
             if self.advance is not None:
                 done += block.X.n_rows
                 self.advance(segment, done)

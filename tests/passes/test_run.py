@@ -365,6 +365,21 @@ def test_together__is_a_pass_of_passes(planted: Corpus) -> None:
     assert_identical(sums["1"]["0"], Runner(2).run(features, planted, segments(planted, 1)))
 
 
+def test_together__parts_may_be_taken_from_the_last_to_the_first(planted: Corpus) -> None:
+    order: list[str] = []
+    first, second = (Remember(lambda _, name=name: order.append(name)) for name in "ab")
+    both = Together((first, second))
+    both.in_turn(1)(both.zero(), planted.block(0))
+    assert order == ["b", "a"]
+    work = Together((*all_passes(planted)[1:3], *head_passes(planted)[:2]))
+    sums = [work.zero(), work.zero()]
+    for number, own in enumerate(sums):
+        for block in planted.blocks():
+            work.in_turn(number)(own, block)
+        sums_module.settle(own)
+    assert_identical(*sums)
+
+
 @pytest.mark.parametrize("at_a_time", [1, 2, 5])
 def test_runner__tasks_at_a_time_do_not_change_a_bit(planted: Corpus, at_a_time: int) -> None:
     cut = segments(planted, 1)
