@@ -10,7 +10,6 @@ from pipeline.corpus.rows import Array
 _jit = numba.njit(nogil=True, cache=True)
 
 
-@_jit
 def add_documents(
     indptr: Array,
     indices: Array,
@@ -39,13 +38,45 @@ def add_documents(
     Cost: nnz(M) + sum nnz(x) nnz(y) additions into one dense row, which stays in cache; 8 bytes for each
     entry of the result.
     """
-    n_labels = len(indptr) - 1
+    x, docs_of = (x_indptr, x_indices, x_values), (docs_indptr, docs)
+    # More than is needed, but memory is only taken by what is written. Not made in compiled code: NumPy asks
+    # the system for large pages, and filling those takes a third of the time.
+    room = _room(indptr, x_indptr, *docs_of, most)
+    out_indices, out_values = np.empty(room, np.int32), np.empty(room, np.float32)
+    out_indptr = _add_documents(
+        indptr, indices, values, *x, *docs_of, n_columns, most, out_indices, out_values
+    )
+    end = out_indptr[-1]
+    return out_indptr, out_indices[:end], out_values[:end]
+
+
+@_jit
+def _room(indptr: Array, x_indptr: Array, docs_indptr: Array, docs: Array, most: int) -> int:
+    """As many entries as all rows may get."""
     room = 0
-    for label in range(n_labels):
+    for label in range(len(indptr) - 1):
         room += min(most, _products(label, indptr, x_indptr, docs_indptr, docs))
+    return room
+
+
+@_jit
+def _add_documents(
+    indptr: Array,
+    indices: Array,
+    values: Array,
+    x_indptr: Array,
+    x_indices: Array,
+    x_values: Array,
+    docs_indptr: Array,
+    docs: Array,
+    n_columns: int,
+    most: int,
+    out_indices: Array,
+    out_values: Array,
+) -> Array:
+    """`add_documents` into arrays with enough room; returns where each row ends."""
+    n_labels = len(indptr) - 1
     out_indptr = np.zeros(n_labels + 1, np.int64)
-    out_indices = np.empty(room, np.int32)  # more than is needed, but memory is only taken by what is written
-    out_values = np.empty(room, np.float32)
     row = np.zeros(n_columns, np.float32)
     columns = np.empty(n_columns, np.int32)  # those of the row that are not zero, as they turned up
     sums = np.empty(n_columns, np.float32)
@@ -69,7 +100,7 @@ def add_documents(
             row[columns[i]] = 0.0
         end = _write_largest(columns[:count], sums[:count], most, out_indices, out_values, end)
         out_indptr[label + 1] = end
-    return out_indptr, out_indices[:end], out_values[:end]
+    return out_indptr
 
 
 @_jit
