@@ -113,7 +113,7 @@ class CrossMoment:
             self.values,
             X.indptr,
             X.indices,
-            X.values,
+            X.values_as(np.float32),
             docs_indptr,
             docs,
             self.n_terms,
