@@ -89,3 +89,16 @@ def calibration(scores, hits, weights, most_bins, hits_per_bin):
     high = ys[-1] + min(max(last_rise, 1e-3 * (1 - ys[-1])), (1 - ys[-1]) / 2)
     xs = [bottom - (top - bottom), bottom, *xs, top, top + (top - bottom)]
     return np.array(xs), np.array([0, low, *ys, high, 1])
+
+
+def best_f1(scores, hits, weights):
+    """The best micro-F1 that any threshold on these scores gives, and the scores from which on it does."""
+    best = (0.0, None)
+    for threshold in sorted(set(scores), reverse=True):
+        above = [i for i in range(len(scores)) if scores[i] >= threshold]
+        found = sum(weights[i] for i in above if hits[i])
+        wanted = sum(weights[i] for i in range(len(scores)) if hits[i])
+        f1 = 2 * found / (sum(weights[i] for i in above) + wanted)
+        if f1 > best[0]:
+            best = (f1, threshold)
+    return best

@@ -12,6 +12,8 @@ from pipeline.model.scoring_kernels import interpolate
 
 _MOST_KNOTS = 100
 _HITS_PER_KNOT = 12
+FEWEST_HITS = 2 * _HITS_PER_KNOT
+"""Pairs of a document and one of its labels that calibration takes."""
 
 
 @dataclass(frozen=True)
@@ -22,6 +24,11 @@ class Calibration:
     """(m,) float32, increasing."""
     probabilities: Array
     """(m,) float32 in [0, 1], increasing."""
+
+    @property
+    def is_fitted(self) -> bool:
+        """Whether it was learned from held-out documents; else it only divides (two knots)."""
+        return len(self.scores) > 2
 
     def apply(self, scores: Array) -> Array:
         """Probabilities of any array of float32 scores."""
@@ -53,9 +60,9 @@ class Calibration:
         Straight lines between bins keep the ranking, which steps would not. They go on to the scores that
         were seen last, by half a bin's rise, and from there to 0 and to 1, as far away as scores are apart.
         """
-        n_bins = min(_MOST_KNOTS, int(hits.sum()) // _HITS_PER_KNOT)
-        if n_bins < 2:
+        if hits.sum() < FEWEST_HITS:
             return None
+        n_bins = min(_MOST_KNOTS, int(hits.sum()) // _HITS_PER_KNOT)
         order = np.argsort(scores, kind="stable")
         scores, hits, weights = (array[order].astype(np.float64) for array in (scores, hits, weights))
         below = np.cumsum(hits) - hits

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 
@@ -20,13 +20,10 @@ from pipeline.passes.weighting import Weighting
 Kind = Literal["posterior", "refined", "ridge", "blend"]
 _SHARES = "P[label | document] of the topic model: the labels' shares, which add up to 1 over all labels"
 _CALIBRATED = "the probability that the document carries the label, calibrated on held-out documents"
-MEANING: dict[str, str] = {
-    "posterior": _SHARES,
-    "refined": _SHARES,
-    "ridge": _CALIBRATED,
-    "blend": _CALIBRATED,
-}
-"""What the scores of each head mean."""
+_UNCALIBRATED = (
+    "scores between 0 and 1, uncalibrated: too few training documents to make probabilities of them"
+)
+KINDS = get_args(Kind)
 
 
 @dataclass(frozen=True)
@@ -97,6 +94,18 @@ class Seen:
     """(n, p) float32: features."""
     X: SparseRows | None = None
     """(n, D) float32: weighted words."""
+    has_words: Array | None = None
+    """(n,) bool: which of the documents have a word that is known."""
+
+    def take(self, rows: Array) -> Seen:
+        """Some of the documents."""
+        return Seen(
+            len(rows),
+            None if self.P is None else self.P[rows],
+            None if self.F is None else self.F[rows],
+            None if self.X is None else self.X.take(rows),
+            None if self.has_words is None else self.has_words[rows],
+        )
 
 
 @dataclass(frozen=True)
@@ -116,6 +125,8 @@ class Head:
     """(D, L): C, the labels' centroids X~'Y, damped and weighted."""
     topics_weight: float = 0.0
     calibration: Calibration | None = None
+    threshold: float | None = None
+    """The probability from which on labels are assigned by default, where one could be chosen."""
     emphasis: Array | None = None
     """(L,) float32: what each label's probability is multiplied by before labels are ranked."""
     plain: Head | None = None
@@ -135,12 +146,13 @@ class Head:
 
     def see(self, X: SparseRows) -> Seen:
         """Topics and features of some documents."""
+        has_words = np.diff(X.indptr) > 0
         if self.ridge is None:
-            return Seen(X.n_rows, P=self.topics.posterior(X))
+            return Seen(X.n_rows, P=self.topics.posterior(X), has_words=has_words)
         assert self.weighting is not None
         weighted = self.weighting.of(X)
         P = self.topics.posterior(X) if self.topics_weight else None
-        return Seen(X.n_rows, P, self.ridge.features(weighted), weighted)
+        return Seen(X.n_rows, P, self.ridge.features(weighted), weighted, has_words)
 
     def scores(self, seen: Seen, rows: slice, labels: slice) -> Array:
         """(s, t) float32: raw scores of some labels for some documents.
@@ -165,8 +177,20 @@ class Head:
             S += shares
         return np.asarray(S)
 
+    @property
+    def is_calibrated(self) -> bool:
+        """Whether scores are probabilities that were calibrated on held-out documents."""
+        return self.calibration is not None and self.calibration.is_fitted
+
+    @property
+    def meaning(self) -> str:
+        """What scores mean, in words."""
+        if self.calibration is None:
+            return _SHARES
+        return _CALIBRATED if self.is_calibrated else _UNCALIBRATED
+
     def probabilities(self, scores: Array) -> Array:
-        """Raw scores as what `MEANING` says they are; the order of labels stays."""
+        """Raw scores as what `meaning` says they are; the order of labels stays."""
         return scores if self.calibration is None else self.calibration.apply(scores)
 
     def ranking(self, scores: Array, labels: slice) -> Array:

@@ -25,7 +25,7 @@ from pipeline.model.error_bars import ErrorBars
 from pipeline.model.evaluation import Evaluation, told
 from pipeline.model.evidence import Explanation, Topic, explanation, topic_list
 from pipeline.model.guarantee import Guarantee, guarantee
-from pipeline.model.heads import MEANING, Head, Kind, Seen
+from pipeline.model.heads import Head, Kind, Seen
 from pipeline.model.inputs import (
     Documents,
     as_labels,
@@ -40,7 +40,7 @@ from pipeline.model.learn import Learned, Settings, check_enough_documents, lear
 from pipeline.model.learn_head import HeadSettings
 from pipeline.model.parameters import check_parameters
 from pipeline.model.scores import Scores
-from pipeline.model.scoring import all_scores, top_labels
+from pipeline.model.scoring import all_scores, labels_above, top_labels
 from pipeline.model.summary import fitted_table
 from pipeline.model.texts import TextEncoder, as_text_list, check_like
 from pipeline.passes.checkpoints import RunDirectory
@@ -348,9 +348,17 @@ class MomentLabeler(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return self.head_.topics.pi
 
     @property
+    def threshold_(self) -> float | None:
+        """The score from which on `predict` assigns a label: of the best micro-F1 on held-out documents.
+
+        None where these were too few. `fit_stats_["threshold"]` has that F1 too.
+        """
+        return self.head_.threshold
+
+    @property
     def scores_mean_(self) -> str:
         """What the scores of this model's head mean, in words."""
-        return MEANING[self.head_.kind]
+        return self.head_.meaning
 
     # -- predicting ---------------------------------------------------------------------------------------
 
@@ -398,33 +406,39 @@ class MomentLabeler(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return np.concatenate(list(self._over_documents(X, proba, head=head)))
 
     def predict(self, X: Any, k: int | None = None, threshold: float | None = None) -> scipy.sparse.csr_array:
-        """(n, L) sparse indicator of the labels to assign.
+        """(n, L) sparse indicator of the labels to assign; none to a document without a word that is known.
+
+        When neither `k` nor `threshold` is given, labels are assigned from `threshold_` on. A model without
+        one (its training documents were too few) assigns as many as a training document has on average.
 
         Parameters
         ----------
         k
-            The k best of each document. When neither is given, as many as a training document has on average.
+            The k best of each document.
         threshold
-            All labels of at least this probability; with `k`, at most k of them.
+            All labels of at least this score; with `k`, at most k of them.
         """
         head = self._ranking_head()
         if k is None and threshold is None:
-            k = max(1, round(self.label_counts_.sum() / max(1, self.statistics_.n_docs)))
-        everything = slice(0, head.n_labels)
+            threshold = self.threshold_
+            if threshold is None:
+                k = max(1, round(self.label_counts_.sum() / max(1, self.statistics_.n_docs)))
+            else:  # it is one of probabilities, whatever labels are ranked by
+                head = self.head_
 
         def chosen(seen: Seen, _: SparseRows | None) -> scipy.sparse.csr_array:
-            shape = seen.n_docs, head.n_labels
-            if k is None:  # no ranking is needed, only a comparison
-                rows = [
-                    scipy.sparse.csr_array(head.shown(head.ranking(scores, everything)) >= threshold)
-                    for _, scores in all_scores(head, seen)
-                ]
-                empty = scipy.sparse.csr_array(shape, dtype=np.int8)
-                return scipy.sparse.vstack(rows).astype(np.int8) if rows else empty
-            labels, scores = top_labels(head, seen, min(k, head.n_labels))
-            keep = labels >= 0 if threshold is None else scores >= threshold
-            ones = np.ones(int(keep.sum()), np.int8)
-            return scipy.sparse.csr_array((ones, (np.nonzero(keep)[0], labels[keep])), shape=shape)
+            if k is None:
+                assert threshold is not None
+                rows, own = labels_above(head, seen, threshold)
+            else:
+                labels, scores = top_labels(head, seen, min(k, head.n_labels))
+                keep = labels >= 0 if threshold is None else scores >= threshold
+                rows, own = np.nonzero(keep)[0], labels[keep]
+            assert seen.has_words is not None
+            known = seen.has_words[rows]
+            rows, own = rows[known], own[known]
+            ones = np.ones(len(rows), np.int8)
+            return scipy.sparse.csr_array((ones, (rows, own)), shape=(seen.n_docs, head.n_labels))
 
         if k is not None:
             _check_k(k)

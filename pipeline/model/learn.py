@@ -104,6 +104,7 @@ def learn(corpus: Corpus, settings: Settings, runner: Runner) -> Learned:
     give_back_memory()  # what was done before may have left some
     reader = _Reader(corpus, replace(runner, at_a_time=plan.at_a_time, spill=plan.spill), plan)
     head = HeadLearning(settings.head, corpus, view, settings.seed, plan.at_a_time, plan.sizes, stats)
+    head.tell_sizes()
     whitening, statistics = _whiten(reader, settings, clock, head)
 
     K = len(whitening.eigenvalues)

@@ -4,49 +4,37 @@ from __future__ import annotations
 
 import logging
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
+import threadpoolctl
 
-from pipeline.corpus.rows import Array, SparseRows
+from pipeline.corpus.rows import Array
 from pipeline.corpus.store import Block, Corpus
-from pipeline.decompose.ridge import RidgePath, ridge_weights
+from pipeline.decompose.ridge import ridge_weights
 from pipeline.decompose.subspace import label_directions, orthonormal, random_waves
 from pipeline.decompose.tall import gaussian
 from pipeline.model.calibration import Calibration
+from pipeline.model.choose_head import Candidates, Chosen, RidgeSums, choose, damped, scaled, topic_options
 from pipeline.model.heads import Head, Kind, Ridge, Topics, log_prior, log_word_topics
-from pipeline.model.selection import (
-    SMOOTHINGS,
-    STRENGTHS,
-    TEMPERATURES,
-    Choice,
-    Parts,
-    Shortlists,
-    choose_blend,
-    objective,
-)
-from pipeline.passes import cross_kernels, kernels
+from pipeline.model.selection import Choice
+from pipeline.passes import kernels
 from pipeline.passes.cost import corpus_size
 from pipeline.passes.cross import Cross, CrossMoment
 from pipeline.passes.features import Features
 from pipeline.passes.head_sizes import HeadSizes
-from pipeline.passes.held_out import Gathered, SetAside
-from pipeline.passes.responsibilities import Responsibilities, posterior
+from pipeline.passes.held_out import Gathered, HoldOut, SetAside
+from pipeline.passes.responsibilities import Responsibilities
 from pipeline.passes.run import Pass
-from pipeline.passes.sums import Sums
+from pipeline.passes.sums import Sums, settle
 from pipeline.passes.tall import TallSum
 from pipeline.passes.weighting import Scheme, Weighting
 from pipeline.passes.words import WordView
-from pipeline.tasks import map_tasks
 
-HELD_OUT_SHARE = 0.1
-HELD_OUT_DOCS = 20_000
-_HELD_OUT_SCORES = 100_000_000
-"""Held-out documents times labels: no more documents than keep the choice a matter of seconds."""
-_FEWEST_HELD_OUT = 50
+_FEWEST_LABELLED = 25
+"""Held-out documents with labels that a choice takes."""
 _E_STEP_SMOOTHING = 0.1
 _LABEL_SMOOTHING = 0.01
 
@@ -85,32 +73,32 @@ class HeadLearning:
     n_threads: int | None
     planned: HeadSizes | None
     stats: dict[str, Any]
+    hold_out: HoldOut | None = None
+    """Which documents choices are made on; None for what the size of the corpus asks for."""
     weighting: Weighting = field(init=False)
     held_out: Block = field(init=False)
-    _share: float = field(init=False)
+    _hold: HoldOut = field(init=False)
     _works: dict[str, Any] = field(default_factory=dict)
     _sums: dict[str, Sums] = field(default_factory=dict)
     _latest: list[str] = field(default_factory=list)
+    _first_step: Responsibilities | None = None
 
     def __post_init__(self) -> None:
         corpus = self.corpus
-        self._share = 0.0
+        self._hold = self.hold_out or HoldOut.of(corpus.n_docs, corpus.n_labels)
         self.stats["head"] = self.settings.kind
-        if self.settings.kind == "posterior":
-            return
-        most = min(HELD_OUT_DOCS, max(1000, _HELD_OUT_SCORES // max(1, corpus.n_labels)))
-        share = min(HELD_OUT_SHARE, most / max(1, corpus.n_docs))
-        self._share = share if share * corpus.n_docs >= _FEWEST_HELD_OUT else 0.0
         if self.settings.has_ridge:
             self.weighting = Weighting.of_counts(*corpus.stored_term_counts, self.settings.scheme)
-            self._tell_sizes()
 
     @property
     def sizes(self) -> HeadSizes:
         assert self.planned is not None
         return self.planned
 
-    def _tell_sizes(self) -> None:
+    def tell_sizes(self) -> None:
+        """Note how many features there are, and why; warn where memory leaves fewer than asked for."""
+        if not self.settings.has_ridge:
+            return
         sizes, wanted = self.sizes, self.settings.dim
         self.stats["head_dim"] = sizes.total
         self.stats["head_dim_reason"] = sizes.reason
@@ -119,28 +107,33 @@ class HeadLearning:
             warnings.warn(
                 f"head_dim is reduced from {wanted} to {sizes.total} ({sizes.reason}). "
                 "Raise memory_limit for more.",
-                stacklevel=6,
+                stacklevel=4,
             )
 
     # -- pass 1 -------------------------------------------------------------------------------------------
 
     def beside_pairs(self) -> list[Pass]:
         works: list[Pass] = []
-        if self._share:
-            works.append(SetAside(self._share))
+        if self._hold.share:
+            works.append(SetAside(self._hold.share))
         if self.settings.has_ridge:
             omega = gaussian(self.corpus.n_terms, self.sizes.words, self.seed, self.n_threads)
             entries = round(corpus_size(self.corpus).label_words), self.sizes.memory_entries
-            works.append(Cross(self.weighting, omega, self.corpus.n_labels, self._share, *entries))
+            works.append(Cross(self.weighting, omega, self.corpus.n_labels, self._hold.left_out, *entries))
         return self._remember(works)
 
     def after_pairs(self, sums: Sequence[Sums]) -> None:
         self._take(sums)
         if self.settings.has_ridge:
             self._sums["cross"]["cross"] = self._sums["cross"]["cross"].cut()
-        gathered = self._sums["set aside"]["documents"] if self._share else Gathered()
+        if self.hold_out is None:
+            self._keep_held_out()
+
+    def _keep_held_out(self) -> None:
+        gathered = self._sums["set aside"]["documents"] if self._hold.share else Gathered()
         self.held_out = gathered.joined(self.corpus.n_terms, self.corpus.n_labels)
-        self.stats["held_out_docs"] = self.held_out.X.n_rows
+        judged = 0 if self.settings.kind == "posterior" else self.held_out.X.n_rows
+        self.stats["held_out_docs"] = judged
 
     # -- pass 2 -------------------------------------------------------------------------------------------
 
@@ -158,7 +151,9 @@ class HeadLearning:
         self._works["cross"] = replace(self._works["cross"], omega=np.zeros((len(B), 0), np.float32))
         cross["words"] = TallSum.zero(len(B), 0)
         waves, phases = random_waves(B.shape[1], self.sizes.waves if B.shape[1] else 0, self.seed)
-        return self._remember([Features(self.weighting, B, waves, phases, self.corpus.n_labels, self._share)])
+        return self._remember(
+            [Features(self.weighting, B, waves, phases, self.corpus.n_labels, self._hold.left_out)]
+        )
 
     def after_triples(self, sums: Sequence[Sums]) -> None:
         self._take(sums)
@@ -171,8 +166,11 @@ class HeadLearning:
             return self._remember([])
         log_O = log_word_topics(O, _E_STEP_SMOOTHING, overwrite=True)
         log_Q = None if Q is None else np.log(Q).astype(np.float32)
-        L = self.corpus.n_labels
-        return self._remember([Responsibilities(self.view, log_O, log_prior(pi), L, self._share, log_Q)])
+        L, left_out = self.corpus.n_labels, self._hold.left_out
+        step = Responsibilities(self.view, log_O, log_prior(pi), L, left_out, log_Q)
+        if self._first_step is None and self._hold.n_folds > 1:
+            self._first_step = step
+        return self._remember([step])
 
     def after_labels(self, sums: Sequence[Sums]) -> None:
         self._take(sums)
@@ -199,31 +197,80 @@ class HeadLearning:
             The paper's own topics, for heads that do not refine them.
         """
         smoothing = 0.1 if self.settings.smoothing is None else self.settings.smoothing
-        if self.settings.kind == "posterior":
-            return Head("posterior", replace(paper, smoothing=smoothing))
-        choice, calibration = Choice(smoothing=smoothing), None
+        chosen = Chosen(Choice(smoothing=smoothing))
         self.stats["chosen_on"] = "nothing: defaults"
-        if np.count_nonzero(np.diff(self.held_out.Y.indptr)) >= _FEWEST_HELD_OUT // 2:
-            choice, calibration = self._choose(self._topics(paper, smoothing))
-            self.stats["chosen_on"] = "held-out training documents"
+        if np.count_nonzero(np.diff(self.held_out.Y.indptr)) >= _FEWEST_LABELLED:
+            found = Candidates.joined([head._candidates(paper, smoothing) for head in self._judges()])
+            chosen = choose(found, chosen.choice)
+            self.stats["chosen_on"] = self._chosen_on
+        choice = chosen.choice
         self.stats["choice"] = choice.as_dict()
+        self.stats |= chosen.stats
+        if self.settings.kind == "posterior":  # whose topics have seen these documents
+            self.stats.pop("held_out_topics", None)
         self._give_back()
         topics = self._topics(paper, choice.smoothing, choice.temperature)
-        if not self.settings.has_ridge:
-            return Head("refined", topics)
-        return self._ridge_head(topics, choice, calibration)
+        if self.settings.has_ridge:
+            return self._ridge_head(topics, chosen)
+        return Head(self.settings.kind, topics, threshold=chosen.threshold)
+
+    @property
+    def _chosen_on(self) -> str:
+        if self.settings.kind == "posterior":
+            return "training documents"
+        n_folds = self._hold.n_folds
+        return "held-out training documents" if n_folds == 1 else f"{n_folds} folds of the training documents"
+
+    def _judges(self) -> Iterator[HeadLearning]:
+        """What scores the held-out documents: these sums, or for each fold the sums of the other folds."""
+        if self._hold.n_folds == 1 or self.settings.kind == "posterior":  # whose topics are of all documents
+            yield self
+            return
+        for own, others in self._hold.folds(self.held_out.X.n_rows):
+            yield self._without(own, others)
+
+    def _without(self, own: Array, others: Array) -> HeadLearning:
+        """A head of the other documents alone; its held-out documents are the fold's."""
+        head = replace(
+            self, stats={}, hold_out=HoldOut(0.0), _works={}, _sums={}, _latest=[], _first_step=None
+        )
+        head.held_out = _rows_of(self.held_out, own)
+        rest = _rows_of(self.held_out, others)
+        with threadpoolctl.threadpool_limits(1):  # as in passes
+            head.after_pairs(_summed(head.beside_pairs(), rest))
+            head.after_triples(_summed(head.beside_triples(), rest))
+            if self._first_step is not None:
+                head.after_labels(_summed(head._remember([self._first_step]), rest))
+                for _ in range(self.settings.refine_passes):
+                    refined = head.refined_topics()
+                    works = head.beside_labels(refined.O, refined.pi, refined.Q)
+                    head.after_labels(_summed(works, rest))
+        return head
+
+    def _candidates(self, paper: Topics, smoothing: float) -> Candidates:
+        """The scores of the held-out documents, for every option."""
+        kind, ridge = self.settings.kind, None
+        if self.settings.has_ridge:
+            moments, cross = self._sums["features"], self._sums["cross"]["cross"]
+            ridge = RidgeSums(self.weighting, self._works["features"], moments, cross)
+        topics = None if kind == "ridge" else self._topics(paper, smoothing)
+        options = topic_options(self.settings.smoothing)
+        if kind == "posterior":  # as the paper has it
+            options = [Choice(smoothing=smoothing)]
+        documents = self.held_out.X, self.held_out.Y
+        return Candidates.of(documents, topics, options, ridge, self.seed, self.n_threads)
 
     def _topics(self, paper: Topics, smoothing: float, temperature: float = 1.0) -> Topics:
         topics = self.refined_topics() if self.settings.has_refined else paper
         return replace(topics, smoothing=smoothing, temperature=temperature)
 
-    def _ridge_head(self, topics: Topics, choice: Choice, calibration: Calibration | None) -> Head:
-        work, moments = self._works["features"], self._sums["features"]
+    def _ridge_head(self, topics: Topics, chosen: Chosen) -> Head:
+        work, moments, choice = self._works["features"], self._sums["features"], chosen.choice
         A = _half(ridge_weights(moments["gram"], moments["labels"], choice.strength))
         cross: CrossMoment = self._sums["cross"]["cross"].cut()
         memory = None
         if choice.memory:
-            memory = _scaled(cross.by_word(self.n_threads), _damped(cross.lengths(), choice))
+            memory = scaled(cross.by_word(self.n_threads), damped(cross.lengths(), choice))
             _half(memory.values_as(np.float32))
         topics_weight = choice.topics if self.settings.has_refined else 0.0
         return Head(
@@ -233,75 +280,18 @@ class HeadLearning:
             Ridge(work.B, work.waves, work.phases, A),
             memory,
             topics_weight,
-            calibration or Calibration.uncalibrated(1 + choice.memory + topics_weight),
+            chosen.calibration or Calibration.uncalibrated(1 + choice.memory + topics_weight),
+            chosen.threshold,
         )
 
     def _give_back(self) -> None:
         """Add the held-out documents to every sum: sums are additive, so nothing is lost."""
-        if self.held_out.X.n_rows:
+        if self._hold.left_out:
             for name, work in self._works.items():
                 if name != "set aside":
                     replace(work, held_out_share=0.0).add(self._sums[name], self.held_out)
         self._works.pop("refine", None)  # its D x K is done with
-
-    def _choose(self, topics: Topics) -> tuple[Choice, Calibration | None]:
-        """The choice, and what makes its scores probabilities."""
-        X, Y = self.held_out.X, self.held_out.Y
-        own = _OwnTopics.of(topics, X) if self.settings.has_refined else None
-        if not self.settings.has_ridge:
-            assert own is not None
-            lists = Shortlists.of(
-                Y, _dense([(own.posterior(topics.smoothing), topics.Q)]), self.seed, self.n_threads
-            )
-            choice, _ = self._choose_topics(own, lists)
-            return choice, None
-        work, moments = self._works["features"], self._sums["features"]
-        cross: CrossMoment = self._sums["cross"]["cross"]
-        path = RidgePath.of(moments["gram"], moments["labels"])
-        weighted = self.weighting.of(X)
-        F = Ridge(work.B, work.waves, work.phases, path.labels).features(weighted) @ path.vectors
-        products = [(F * path.filters([Choice().strength]), path.labels)]
-        if own is not None:
-            products.append((own.posterior(topics.smoothing), topics.Q))
-        memory = cross.by_word(self.n_threads)
-        lengths = cross.lengths()
-        damped = _scaled(memory, _damped(lengths, Choice()))
-        lists = Shortlists.of(Y, _dense(products, weighted, damped), self.seed, self.n_threads)
-        choice, shares = Choice(smoothing=topics.smoothing), None
-        if own is not None:
-            choice, shares = self._choose_topics(own, lists)
-        parts = Parts(
-            STRENGTHS,
-            lists.products(F, path.labels, path.filters(STRENGTHS)),
-            _memory_at(lists, weighted, memory),
-            lengths.astype(np.float32)[lists.labels],
-            None if shares is None else np.sqrt(shares),
-        )
-        choice = choose_blend(lists, parts, choice)
-        scores = parts.blend(choice)
-        self.stats["held_out"] = lists.measures(scores)
-        calibration = Calibration.fitted(scores, lists.hits, lists.weights)
-        return choice, calibration
-
-    def _choose_topics(self, own: _OwnTopics, lists: Shortlists) -> tuple[Choice, Array]:
-        """Smoothing and temperature that are best for the topics alone; and their scores at the pairs."""
-        smoothings = SMOOTHINGS if self.settings.smoothing is None else (self.settings.smoothing,)
-        choices = [
-            Choice(smoothing=smoothing, temperature=temperature)
-            for smoothing in smoothings
-            for temperature in TEMPERATURES
-        ]
-        posteriors = map_tasks(
-            lambda choice: own.posterior(choice.smoothing, choice.temperature),
-            choices,
-            name="choose",
-            n_threads=self.n_threads,
-        )
-        shares = [lists.products(P, own.topics.Q)[0] for P in posteriors]
-        found = lists.measures_of([partial(np.asarray, scores) for scores in shares])
-        best = max(range(len(choices)), key=lambda i: objective(found[i]))
-        self.stats["held_out_topics"] = found[best]
-        return choices[best], shares[best]
+        self._first_step = None
 
     def _remember(self, works: list[Pass]) -> list[Pass]:
         self._works |= {work.name: work for work in works}
@@ -312,24 +302,17 @@ class HeadLearning:
         self._sums |= dict(zip(self._latest, sums, strict=True))
 
 
-@dataclass(frozen=True, slots=True)
-class _OwnTopics:
-    """The topics of some documents, over the words of these alone: they are few beside all words."""
+def _rows_of(documents: Block, rows: Array) -> Block:
+    return replace(documents, X=documents.X.take(rows), Y=documents.Y.take(rows))
 
-    topics: Topics
-    X: SparseRows
-    O: Array
-    """(words of these documents, K)."""
 
-    @classmethod
-    def of(cls, topics: Topics, X: SparseRows) -> _OwnTopics:
-        own, words = X.compact()
-        return cls(topics, own, topics.O[words])
-
-    def posterior(self, smoothing: float, temperature: float = 1.0) -> Array:
-        """(n, K) float32: P[topic | document]."""
-        log_O = log_word_topics(self.O, smoothing, len(self.topics.O))
-        return posterior(self.X, log_O, self.topics.log_pi, temperature=temperature)
+def _summed(works: Sequence[Pass], documents: Block) -> list[Sums]:
+    """The sums of documents that are in memory, by each pass."""
+    made = [work.zero() for work in works]
+    for work, sums in zip(works, made, strict=True):
+        work.add(sums, documents)
+        settle(sums)
+    return made
 
 
 def _half(matrix: Array) -> Array:
@@ -338,46 +321,3 @@ def _half(matrix: Array) -> Array:
     if largest <= np.finfo(np.float16).max:
         kernels.round_to_half(matrix.reshape(-1))
     return matrix
-
-
-def _damped(lengths: Array, choice: Choice) -> Array:
-    total = lengths + choice.damping
-    return np.asarray(choice.memory / np.where(total > 0, total, 1))
-
-
-def _scaled(C: SparseRows, scale: Array) -> SparseRows:
-    """Each column times its scale."""
-    return replace(C, values=C.values_as(np.float32) * scale.astype(np.float32)[C.indices])
-
-
-def _memory_scores(X: SparseRows, C: SparseRows) -> Array:
-    """(n, L) float32: X~ C."""
-    out = np.zeros((X.n_rows, C.n_columns), np.float32)
-    cross_kernels.add_scores(X.indptr, X.indices, X.values, C.indptr, C.indices, C.values, 0, out)
-    return out
-
-
-def _memory_at(lists: Shortlists, X: SparseRows, C: SparseRows) -> Array:
-    """(pairs,) float32: X~ C at the pairs of the shortlists."""
-
-    def some(rows: slice) -> Array:
-        indptr = lists.indptr[rows.start : rows.stop + 1]
-        documents = np.repeat(np.arange(len(indptr) - 1), np.diff(indptr))
-        scores = _memory_scores(X.slice(rows.start, rows.stop), C)
-        return np.asarray(scores[documents, lists.labels[indptr[0] : indptr[-1]]])
-
-    return np.concatenate(lists.for_some_rows(some, C.n_columns))
-
-
-def _dense(
-    products: Sequence[tuple[Array, Array]], words: SparseRows | None = None, memory: SparseRows | None = None
-) -> Callable[[slice], list[Array]]:
-    """Some rows -> their scores of all labels, by each of the products and by the memory."""
-
-    def scores(rows: slice) -> list[Array]:
-        parts = [F[rows] @ A.T for F, A in products]
-        if words is not None and memory is not None:
-            parts.append(_memory_scores(words.slice(rows.start, rows.stop), memory))
-        return parts
-
-    return scores

@@ -38,7 +38,7 @@ from pipeline.destination import new_directory, new_file
 from pipeline.errors import StoreError
 from pipeline.model.calibration import Calibration
 from pipeline.model.error_bars import ErrorBars
-from pipeline.model.heads import MEANING, Head, Ridge, Topics
+from pipeline.model.heads import KINDS, Head, Ridge, Topics
 from pipeline.model.labeler import MomentLabeler
 from pipeline.model.parameters import check_parameters
 from pipeline.passes.checkpoints import RUN_LOG
@@ -194,6 +194,7 @@ def _head_numbers(head: Head) -> dict[str, Any]:
         "smoothing": head.topics.smoothing,
         "temperature": head.topics.temperature,
         "topics_weight": head.topics_weight,
+        "threshold": head.threshold,
         "weighting": None if head.weighting is None else head.weighting.scheme,
         "has_memory": head.memory is not None,
     }
@@ -202,7 +203,7 @@ def _head_numbers(head: Head) -> dict[str, Any]:
 def _head(stored: _Stored, numbers: dict[str, Any], sizes: tuple[int, int, int]) -> Head:
     D, K, L = sizes
     kind, scheme = numbers["kind"], numbers["weighting"]
-    if kind not in MEANING or (scheme not in SCHEMES if kind in ("ridge", "blend") else scheme is not None):
+    if kind not in KINDS or (scheme not in SCHEMES if kind in ("ridge", "blend") else scheme is not None):
         raise ValueError(f"the head '{kind}' with the weighting '{scheme}' is not known")
     topics = Topics(
         stored.read("word_topics", (D, K), np.float32),
@@ -216,8 +217,11 @@ def _head(stored: _Stored, numbers: dict[str, Any], sizes: tuple[int, int, int])
     for name, array in (("word_topics", topics.O), ("label_topics", topics.Q), ("topic_weights", topics.pi)):
         if array.min() < 0:
             raise DamageError(name, "probabilities are below 0")
+    threshold = numbers.get("threshold")  # models from before there was one have none
+    if threshold is not None and not 0 <= _real(threshold) <= 1:
+        raise ValueError(f"the threshold {threshold}")
     if scheme is None:
-        return Head(kind, topics)
+        return Head(kind, topics, threshold=threshold)
     p = open_array(stored.root, "basis", (D, None), np.float16, np.float32).shape[1]
     phases = stored.read("phases", (None,), np.float32)
     m = len(phases)
@@ -234,6 +238,7 @@ def _head(stored: _Stored, numbers: dict[str, Any], sizes: tuple[int, int, int])
         _memory(stored, D, L) if numbers["has_memory"] else None,
         _real(numbers["topics_weight"]),
         _calibration(stored),
+        threshold,
     )
 
 

@@ -17,6 +17,7 @@ _SLAB = 1024
 _TILE = 8192
 _FEWEST_LABELS = 16_384
 """Fewer are scored as fast as it is found out which of them to score."""
+_FEW = 10
 _LABELS_PER_RANK = 1000
 """Labels that there must be for each one that is asked for, lest too many of them be scored one by one."""
 
@@ -43,7 +44,7 @@ def top_labels(head: Head, seen: Seen, k: int) -> tuple[Array, Array]:
     if pruning_pays(head.n_labels, k):
         given_up = np.flatnonzero(prune(head, seen, labels, ranking) < 0)
         rest = labels[given_up], ranking[given_up]
-        _score_all(head, _take(seen, given_up), *rest)
+        _score_all(head, seen.take(given_up), *rest)
         labels[given_up], ranking[given_up] = rest
     else:
         _score_all(head, seen, labels, ranking)
@@ -51,6 +52,31 @@ def top_labels(head: Head, seen: Seen, k: int) -> tuple[Array, Array]:
     ranking[known] = head.shown(ranking[known])
     ranking[~known] = np.nan
     return labels, ranking
+
+
+def labels_above(head: Head, seen: Seen, threshold: float) -> tuple[Array, Array]:
+    """The labels of each document whose scores are at least the threshold.
+
+    Returns
+    -------
+    rows, labels
+        (pairs,) int64 and int32: documents, and their labels.
+
+    Notes
+    -----
+    The best few are looked at first; where all of these are above the threshold, four times as many.
+    """
+    rows, found = [np.zeros(0, np.int64)], [np.zeros(0, np.int32)]
+    left, k = np.arange(seen.n_docs), min(_FEW, head.n_labels)
+    while len(left):
+        labels, scores = top_labels(head, seen, k)
+        above = (labels >= 0) & (scores >= threshold)
+        more = above.all(axis=1) & (k < head.n_labels)
+        above[more] = False
+        rows.append(left[np.nonzero(above)[0]])
+        found.append(labels[above])
+        seen, left, k = seen.take(np.flatnonzero(more)), left[more], min(4 * k, head.n_labels)
+    return np.concatenate(rows), np.concatenate(found)
 
 
 def pruning_pays(n_labels: int, k: int) -> bool:
@@ -72,12 +98,3 @@ def _score_all(head: Head, seen: Seen, labels: Array, ranking: Array) -> None:
         for first in range(0, head.n_labels, _TILE):
             some = slice(first, min(first + _TILE, head.n_labels))
             keep_best(head.ranking(head.scores(seen, rows, some), some), first, labels[rows], ranking[rows])
-
-
-def _take(seen: Seen, rows: Array) -> Seen:
-    return Seen(
-        len(rows),
-        None if seen.P is None else seen.P[rows],
-        None if seen.F is None else seen.F[rows],
-        None if seen.X is None else seen.X.take(rows),
-    )

@@ -96,6 +96,18 @@ class Shortlists:
         indptr, labels, hits, weights = make_shortlist(np.concatenate(tops), Y.indptr, Y.indices, drawn, L)
         return cls(indptr, labels, hits, weights, n_threads)
 
+    @classmethod
+    def joined(cls, lists: Sequence[Shortlists]) -> Shortlists:
+        """Those of several sets of documents, one after the other."""
+        lengths = np.concatenate([np.diff(some.indptr) for some in lists])
+        return cls(
+            np.concatenate([[0], np.cumsum(lengths)]),
+            np.concatenate([some.labels for some in lists]),
+            np.concatenate([some.hits for some in lists]),
+            np.concatenate([some.weights for some in lists]),
+            lists[0].n_threads,
+        )
+
     def products(self, F: Array, A: Array, filters: Array | None = None) -> Array:
         """(m, pairs) float32: F diag(filter) A' at the pairs, for each of m filters; one that is all ones."""
         filters = np.ones((1, F.shape[1]), np.float32) if filters is None else filters
@@ -197,3 +209,27 @@ def _climb(
                 if found > best:
                     best, choice = found, candidate
     return choice
+
+
+def best_threshold(scores: Array, hits: Array, weights: Array) -> tuple[float, float]:
+    """The threshold with the best micro-F1, and that F1: 2 hits above it / (pairs above it + all hits).
+
+    Parameters
+    ----------
+    scores, hits, weights
+        Of (document, label) pairs, at least one of them a hit; `weights` says how many pairs each stands for.
+
+    Notes
+    -----
+    The threshold lies halfway between the last score above it and the next one below. Of equally good ones
+    the highest is taken.
+    """
+    order = np.argsort(-scores, kind="stable")
+    scores, hits, weights = scores[order].astype(np.float64), hits[order], weights[order].astype(np.float64)
+    above = np.cumsum(weights)
+    found = np.cumsum(weights * hits)
+    last = np.append(scores[1:] < scores[:-1], True)  # of equal scores; all of them are above, or none
+    f1 = np.where(last, 2 * found / (above + found[-1]), 0)
+    best = int(np.argmax(f1))
+    below = scores[best + 1] if best + 1 < len(scores) else scores[best]
+    return float((scores[best] + below) / 2), float(f1[best])

@@ -23,6 +23,7 @@ from pipeline.passes.cost import Cost, Size, corpus_size
 from pipeline.passes.cross import MOST_ENTRIES, Cross
 from pipeline.passes.features import Features
 from pipeline.passes.head_sizes import HEAD_BYTES, HeadSizes, head_sizes
+from pipeline.passes.held_out import HoldOut
 from pipeline.passes.labels import Directions, Labels, label_bytes
 from pipeline.passes.pairs import Pairs, Sketch
 from pipeline.passes.responsibilities import Responsibilities
@@ -270,7 +271,10 @@ class _Stages:
             p = self.sizes.total + 1
             weights += 4 * L * p
             memory = 8 * min(self.sizes.memory_entries, round(self._size.label_words)) + 8 * D
-            scores = min(1e8, L * self._size.n_docs / 10)  # of held-out documents
+            hold = HoldOut.of(self._size.n_docs, L)
+            scores = hold.share * self._size.n_docs * L
+            if hold.n_folds > 1 and self._ridge is not None:  # a fold's own head
+                held += array_bytes(self._ridge) + self._ridge.accumulator_bytes
             held += (1 + self.at_a_time) * min(_CHOICE_BYTES, round(12 * scores))
             held += 2 * 4 * L * p + 24 * p * p + 2 * memory
             choice = Cost(6 * scores * (p + K))
