@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 
 from pipeline import Corpus, MomentLabeler, ingest_matrices, ingest_planted
 from pipeline.ingest.synthetic import Lengths, Planted
-from pipeline.model.heads import MEANING
+from pipeline.model.heads import KINDS
 from pipeline.model.learn import Learned, Settings, learn
 from pipeline.model.learn_head import HeadSettings
 from pipeline.passes import partials, sample
@@ -47,7 +47,6 @@ from pipeline.passes.words import WordView
 from tests.conftest import random_matrices
 from tests.passes.conftest import plain_sums
 
-KINDS = list(MEANING)
 COUNTS_DROP = WordView(counts=True, drop_self_pairs=True)
 MODEL = Planted(1600, 150, 12, 4, words=Lengths(20, 16), labels=Lengths(2, 2), distinct=False, seed=3)
 
