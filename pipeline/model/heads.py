@@ -136,6 +136,11 @@ class Head:
     def n_labels(self) -> int:
         return len(self.topics.Q)
 
+    @property
+    def is_refined(self) -> bool:
+        """Whether the topics are those after EM, and not those that the moments gave."""
+        return self.kind in ("refined", "blend")
+
     @cached_property
     def tiles(self) -> Tiles:
         """The labels in tiles, by which `top_labels` leaves most of them out."""
