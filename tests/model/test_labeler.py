@@ -312,7 +312,7 @@ def test_fit__few_documents_are_noted_without_a_warning() -> None:
     X, Y = random_matrices(40, 23, 7)
     notes = paper_labeler(8, prior="uniform").fit(X, Y).fit_stats_["notes"]
     assert len(notes) == 1
-    assert re.search(r"40 documents are few for .* 8 topics.*64.*n_components=6", notes[0])
+    assert re.search(r"guarantee of 8 topics .* 64 documents.* there are 40; .*n_components=6", notes[0])
     assert paper_labeler(6, prior="uniform").fit(X, Y).fit_stats_["notes"] == []
 
 
