@@ -8,6 +8,7 @@ warning says so once; numba's own cache would refuse to import them.
 from __future__ import annotations
 
 import hashlib
+import multiprocessing
 import pickle
 import sys
 import threading
@@ -130,7 +131,8 @@ def _write(path: Path, data: bytes) -> None:
 
 
 def _tell(error: Exception) -> None:
-    if _told.acquire(blocking=False):
+    """Warn once; workers leave it to the process that started them."""
+    if multiprocessing.parent_process() is None and _told.acquire(blocking=False):
         warnings.warn(
             f"Compiled code cannot be kept, so that every process compiles anew. Found: {error}. "
             "Set NUMBA_CACHE_DIR to a directory that can be written.",
