@@ -12,8 +12,8 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -86,6 +86,19 @@ class _Tree:
         return used
 
 
+@contextmanager
+def children() -> Iterator[int]:
+    """A process group to start children in: all of them end with this context, or with this process.
+
+    A shell leads the group. It ends the group when its input does, and that is when this process ends in
+    whatever way, by a signal that cannot be caught too.
+    """
+    with subprocess.Popen(
+        ["sh", "-c", "read _; kill -KILL 0"], stdin=subprocess.PIPE, process_group=0
+    ) as leader:
+        yield leader.pid
+
+
 def watch(
     command: Sequence[object], timeout: float = math.inf, tell: Callable[[str], None] | None = None
 ) -> Watched:
@@ -101,9 +114,14 @@ def watch(
         Called with each phase's name.
     """
     started, watched, lines, phase = time.perf_counter(), Watched(), [""], ["start"]
-    with tempfile.TemporaryFile("w+") as errors:
+    with tempfile.TemporaryFile("w+") as errors, children() as group:
         process = subprocess.Popen(
-            list(map(str, command)), stdout=subprocess.PIPE, stderr=errors, text=True, start_new_session=True
+            list(map(str, command)),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            text=True,
+            process_group=group,
         )
 
         def listen() -> None:
@@ -124,7 +142,7 @@ def watch(
             watched.peaks[phase[0]] = max(tree.rss(), watched.peaks.get(phase[0], 0))
             if time.perf_counter() - started > timeout:
                 watched.ended = "timeout"
-                os.killpg(process.pid, signal.SIGKILL)  # the group is its own: nobody else is in it
+                os.killpg(group, signal.SIGKILL)
                 process.wait()
             time.sleep(_LOOK_EVERY)
         listener.join()

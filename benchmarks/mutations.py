@@ -32,7 +32,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.measure import machine
+from benchmarks.measure import children, machine
 from benchmarks.mutators import KINDS, mutate
 from pipeline import Corpus, MomentLabeler, ThreepassError, check, ingest_matrices
 from pipeline.corpus.describe import describe
@@ -190,7 +190,10 @@ def records(command: Callable[[int], list[str]], count: int) -> Iterator[dict[st
 def _spoken(command: list[str]) -> Iterator[dict[str, Any]]:
     """What a child says, and at last how it came to an end, if it was not by itself."""
     lines: queue.Queue[str] = queue.Queue()
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:
+    with (
+        children() as group,
+        subprocess.Popen(command, stdout=subprocess.PIPE, text=True, process_group=group) as child,
+    ):
         assert child.stdout is not None
         pump = threading.Thread(target=_pump, args=(child.stdout, lines.put))
         pump.start()

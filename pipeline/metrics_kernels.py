@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 
 from pipeline.corpus.rows import Array
+from pipeline.jit import jit
 
-_jit = numba.njit(nogil=True, cache=True)
 
-
-@_jit
+@jit
 def _count_below(ascending: Array, bound: float, or_equal: bool) -> int:
     """How many of the `ascending` values lie below `bound`, or on it as well."""
     low, high = 0, len(ascending)
@@ -23,7 +21,7 @@ def _count_below(ascending: Array, bound: float, or_equal: bool) -> int:
     return low
 
 
-@_jit
+@jit
 def document_auc(scores: Array, indptr: Array, indices: Array, auc: Array) -> int:
     """Write the AUC of each document into `auc`; return the first document with a NaN score, or -1.
 
@@ -74,7 +72,7 @@ def document_auc(scores: Array, indptr: Array, indices: Array, auc: Array) -> in
     return -1
 
 
-@_jit
+@jit
 def mark_hits(topk: Array, indptr: Array, indices: Array, hits: Array) -> None:
     """Set `hits[i, r]` where `topk[i, r]` is a label of document i.
 
@@ -98,7 +96,7 @@ def mark_hits(topk: Array, indptr: Array, indices: Array, hits: Array) -> None:
             hits[row, rank] = place < len(labels) and labels[place] == topk[row, rank]
 
 
-@_jit
+@jit
 def largest_weights(indptr: Array, indices: Array, weights: Array, largest: Array) -> None:
     """Write the largest weights among each document's labels into `largest`, in descending order.
 
@@ -122,7 +120,7 @@ def largest_weights(indptr: Array, indices: Array, weights: Array, largest: Arra
             largest[row, rank] = ascending[n_labels - 1 - rank]
 
 
-@_jit
+@jit
 def reliability(probabilities: Array, indptr: Array, indices: Array, edges: Array, bins: Array) -> float:
     """Add pairs, probabilities and truths to the bins (3, b) between the inner `edges` (b - 1,).
 

@@ -1,16 +1,26 @@
-"""The one place where work is handed to Dask's local threads; `cluster_tasks` hands it to workers."""
+"""The one place where work is handed to Dask's local threads; `cluster_tasks` hands it to workers.
+
+Tasks are the unit of parallelism. Linear algebra inside and between them runs on one BLAS thread: several
+would wait for each other at every step, and beside another busy process that takes up to thirty times as long
+as the steps.
+"""
 
 from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Callable, Sequence
-from functools import partial
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache, partial
 from itertools import count
 from typing import Any, TypeVar
 
 import dask
 import dask.threaded
+import numpy as np  # noqa: F401  its BLAS, and scipy's own, have to be there to be found
+import scipy.linalg  # noqa: F401
+import threadpoolctl
 from dask.delayed import Delayed
 
 Item = TypeVar("Item")
@@ -43,13 +53,71 @@ def keep_memory() -> None:
         _mallopt(_TRIM_THRESHOLD, 1 << 28)
 
 
+class _BlasLimit:
+    """One BLAS thread for as long as anybody asks for it, in whatever thread."""
+
+    def __init__(self) -> None:
+        self._lock, self._users = threading.Lock(), 0
+        self._before: list[tuple[Any, int]] = []
+
+    def take(self) -> None:
+        with self._lock:
+            if self._users == 0:
+                self._before = [(library, library.num_threads) for library in _blas_libraries()]
+                for library, _ in self._before:
+                    _set_threads(library, 1)
+            self._users += 1
+
+    def give_back(self) -> None:
+        with self._lock:
+            self._users -= 1
+            if self._users == 0:
+                for library, number in self._before:
+                    _set_threads(library, number)
+
+
+_blas_limit = _BlasLimit()
+
+
+@cache
+def _blas_libraries() -> list[Any]:
+    """Those that are loaded. To look for them takes as long as to label a text."""
+    found = threadpoolctl.ThreadpoolController().lib_controllers
+    return [library for library in found if library.user_api == "blas"]
+
+
+def _set_threads(library: Any, number: int) -> None:
+    """Set a library's threads, which the whole process shares.
+
+    Newer versions of threadpoolctl let the first thread that asks have its way, and ignore all others until
+    it is cleared.
+    """
+    clear = getattr(library, "clear_controlling_thread", lambda **_: None)
+    clear(force=True)
+    library.set_num_threads(number)
+    clear(force=True)
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """One BLAS thread inside, for the whole process; may be nested, and used in many threads at a time."""
+    _blas_limit.take()
+    try:
+        yield
+    finally:
+        _blas_limit.give_back()
+
+
 def map_tasks(
     function: Callable[[Item], Result], items: Sequence[Item], *, name: str, n_threads: int | None = None
 ) -> list[Result]:
     """`[function(item) for item in items]`, each call a Dask task named `name`, on local threads.
 
-    The first exception of any task is raised here; tasks not yet started are dropped.
+    The first exception of any task is raised here; tasks not yet started are dropped. A single item is no
+    matter for threads.
     """
+    if len(items) <= 1:
+        return [function(item) for item in items]
     return compute_all(_calls(function, items, name), n_threads)
 
 
@@ -84,6 +152,9 @@ def ordered_reduce(
     start
         What the first result is merged into; when None, the first result is where merging starts.
     """
+    if len(items) == 1:
+        result = function(items[0])
+        return result if start is None else merge(start, result)
     run = f"{name}-{next(_run_numbers)}"
     at_a_time = at_a_time or n_cpus()
     totals: list[Delayed] = []  # of the first item, the first two, ...

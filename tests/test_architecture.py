@@ -12,6 +12,7 @@ ROOT = Path(__file__).parent.parent / "pipeline"
 ROOMS = [
     "errors",
     "display",
+    "jit",
     "_dask_compat",
     "destination",
     "tasks",
@@ -84,4 +85,12 @@ def test_dask__is_scheduled_in_one_place() -> None:
         if path.stem != "tasks":
             assert ".compute(" not in path.read_text(), (
                 f"{path.name} computes; hand the work to pipeline.tasks"
+            )
+
+
+def test_kernels__are_compiled_in_one_place() -> None:
+    for path in [*MODULES, *(ROOT.parent / "benchmarks").rglob("*.py")]:
+        if path.stem != "jit":
+            assert not {name for name in imports(path) if name.split(".")[0] == "numba"}, (
+                f"{path.name} compiles; decorate kernels with pipeline.jit.jit"
             )

@@ -5,15 +5,18 @@ from __future__ import annotations
 import threading
 import time
 import weakref
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from functools import reduce
 from typing import Any
 
 import numpy as np
 import pytest
+import threadpoolctl
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.tasks import map_tasks, n_cpus, ordered_reduce
+from pipeline.tasks import map_tasks, n_cpus, one_blas_thread, ordered_reduce
 
 AT_A_TIME = [1, 2, 3, 50, None]
 
@@ -309,3 +312,75 @@ def test_map_tasks__results_in_the_order_of_items(n: int, n_threads: int | None)
 def test_map_tasks__an_error_is_raised() -> None:
     with pytest.raises(ZeroDivisionError):
         map_tasks(divide, [2, 1, 0, 4], name="bad", n_threads=2)
+
+
+# -- one BLAS thread ----------------------------------------------------------------------------------------
+
+
+def blas_threads() -> set[int]:
+    return {info["num_threads"] for info in threadpoolctl.threadpool_info() if info["user_api"] == "blas"}
+
+
+@pytest.fixture
+def _two_blas_threads() -> Iterator[None]:
+    """Of which the main thread is in control, as after many a library's import."""
+    with threadpoolctl.threadpool_limits(2, user_api="blas"):
+        yield
+
+
+@pytest.mark.usefixtures("_two_blas_threads")
+@pytest.mark.parametrize("where", ["main thread", "another"])
+def test_one_blas_thread__in_any_thread(where: str) -> None:
+    @one_blas_thread()
+    def nested() -> set[int]:
+        return blas_threads()
+
+    def work() -> list[set[int]]:
+        with one_blas_thread():
+            return [blas_threads(), nested(), blas_threads()]
+
+    if where == "main thread":
+        assert work() == [{1}] * 3
+    else:
+        with ThreadPoolExecutor(1) as pool:
+            assert pool.submit(work).result() == [{1}] * 3
+    assert blas_threads() == {2}
+
+
+@pytest.mark.usefixtures("_two_blas_threads")
+def test_one_blas_thread__until_the_last_is_done() -> None:
+    first, second = one_blas_thread(), one_blas_thread()
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(first.__enter__).result()
+        second.__enter__()
+        pool.submit(first.__exit__, None, None, None).result()
+        assert blas_threads() == {1}
+        second.__exit__(None, None, None)
+    assert blas_threads() == {2}
+    with pytest.raises(ZeroDivisionError), one_blas_thread():
+        _ = 1 / 0
+    assert blas_threads() == {2}
+
+
+@pytest.mark.usefixtures("_two_blas_threads")
+def test_one_blas_thread__many_threads_at_once() -> None:
+    def work(_: int) -> set[int]:
+        with one_blas_thread():
+            return blas_threads()
+
+    with ThreadPoolExecutor(8) as pool:
+        assert all(found == {1} for found in pool.map(work, range(200)))
+    assert blas_threads() == {2}
+
+
+# -- a single item ------------------------------------------------------------------------------------------
+
+
+def test_tasks__a_single_item_needs_no_other_thread() -> None:
+    here = threading.get_ident()
+    assert map_tasks(lambda _: threading.get_ident(), ["one"], name="one") == [here]
+    assert map_tasks(lambda _: threading.get_ident(), [], name="none") == []
+    found = ordered_reduce(
+        lambda _: [threading.get_ident()], lambda a, b: a + b, ["one"], name="one", start=[0]
+    )
+    assert found == [0, here]

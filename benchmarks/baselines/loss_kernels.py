@@ -5,12 +5,12 @@ Logistic: log(1 + exp(-y t)). Squared hinge: ½ max(0, 1 - y t)².
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 
 from pipeline.corpus.rows import Array
+from pipeline.jit import jit
 
-_jit = numba.njit(nogil=True, cache=True, fastmath=True)
+_jit = jit(fastmath=True)
 
 
 @_jit

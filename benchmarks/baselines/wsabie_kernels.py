@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 
 from pipeline.corpus.rows import Array
+from pipeline.jit import jit
 
-_jit = numba.njit(nogil=True, cache=True, fastmath=True)
+_jit = jit(fastmath=True)
 
 
 @_jit

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
 import numpy.typing as npt
+
+from pipeline.jit import jit
 
 _TILE = 2**16
 """Entries that stay in cache while they are looked at."""
 
 
-@numba.njit(nogil=True, cache=True)
+@jit
 def copy_rows(
     indptr: npt.NDArray[Any],
     entries: npt.NDArray[Any],
@@ -27,7 +28,7 @@ def copy_rows(
             out[out_indptr[i] + j] = entries[start + j]
 
 
-@numba.njit(nogil=True, cache=True)
+@jit
 def flaw_of_rows(indptr: npt.NDArray[Any], indices: npt.NDArray[Any], n_columns: int) -> int:
     """1: rows do not start one after the other, from 0 to nnz. 2: a column is out of range. 3: the columns of
     a row do not increase. 0: none of these.
@@ -59,7 +60,7 @@ def flaw_of_rows(indptr: npt.NDArray[Any], indices: npt.NDArray[Any], n_columns:
     return 3 if falls else 0
 
 
-@numba.njit(nogil=True, cache=True)
+@jit
 def _falls(columns: npt.NDArray[Any]) -> tuple[int, int]:
     """How many are not above the one before, and the largest. As unsigned numbers, those below 0 are huge."""
     falls, largest = 0, np.uint32(0)

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from pipeline.corpus.rows import Array
-from pipeline.decompose.tall import row_slices
+from pipeline.decompose.tall import row_slices, times
 
 Prior = Literal["eigenvalues", "uniform"]
 
@@ -63,7 +63,7 @@ def word_topics(W: Array, coordinates: Array) -> Array:
     coordinates
         (K, K): Sigma u_k in column k.
     """
-    return on_simplex((W @ coordinates.astype(W.dtype)).astype(np.float32, copy=False))
+    return on_simplex(times(W, coordinates).astype(np.float32, copy=False))
 
 
 def label_topics(moments: Array) -> Array:

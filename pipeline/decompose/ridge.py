@@ -9,12 +9,15 @@ import numpy as np
 import scipy.linalg
 
 from pipeline.corpus.rows import Array
+from pipeline.decompose.tall import row_slices, times
+from pipeline.tasks import map_tasks, one_blas_thread
 
-_LABELS = 4096
-"""Labels that are solved for at a time."""
+_LABELS = 512
+"""Labels that each task solves for at a time."""
 
 
-def ridge_weights(gram: Array, labels: Array, strength: float) -> Array:
+@one_blas_thread()
+def ridge_weights(gram: Array, labels: Array, strength: float, n_threads: int | None = None) -> Array:
     """(L, p) float32: how much each feature speaks for each label.
 
     Parameters
@@ -32,9 +35,11 @@ def ridge_weights(gram: Array, labels: Array, strength: float) -> Array:
     """
     factor = scipy.linalg.cho_factor(gram + strength * np.eye(len(gram)), lower=True)
     weights = np.empty(labels.shape, np.float32)
-    for start in range(0, len(labels), _LABELS):  # in double precision, for F'F may be all but singular
-        some = slice(start, start + _LABELS)
+
+    def part(some: slice) -> None:  # in double precision, for F'F may be all but singular
         weights[some] = scipy.linalg.cho_solve(factor, labels[some].T.astype(np.float64)).T
+
+    map_tasks(part, row_slices(len(labels), _LABELS), name="ridge", n_threads=n_threads)
     return weights
 
 
@@ -50,11 +55,13 @@ class RidgePath:
     """(L, p) float32: Y'F V."""
 
     @classmethod
-    def of(cls, gram: Array, labels: Array) -> RidgePath:
+    @one_blas_thread()
+    def of(cls, gram: Array, labels: Array, n_threads: int | None = None) -> RidgePath:
         """Cost: about 9 p³ + 2 L p² flops."""
         values, vectors = np.linalg.eigh(gram)
         vectors = vectors.astype(np.float32)
-        return cls(np.maximum(values, 0), vectors, labels.astype(np.float32, copy=False) @ vectors)
+        products = times(labels.astype(np.float32, copy=False), vectors, n_threads)
+        return cls(np.maximum(values, 0), vectors, products)
 
     def filters(self, strengths: Sequence[float]) -> Array:
         """(n, p) float32: what each eigenvector is multiplied by, for each strength."""

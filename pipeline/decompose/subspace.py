@@ -8,7 +8,7 @@ from pipeline.corpus.rows import Array
 from pipeline.decompose.tall import gram, times_in_place
 from pipeline.passes import cross_kernels
 from pipeline.passes.cross import CrossMoment
-from pipeline.tasks import map_tasks
+from pipeline.tasks import map_tasks, one_blas_thread
 
 _PER_LABEL = 8
 """Directions that each label takes part in, when there are fewer directions than labels."""
@@ -48,6 +48,7 @@ def label_directions(
     return out
 
 
+@one_blas_thread()
 def orthonormal(directions: Array, overwrite: bool = False, n_threads: int | None = None) -> Array:
     """(D, p) float32: an orthonormal basis of the columns' span; p is less where columns depend on others.
 

@@ -10,10 +10,9 @@ import operator
 from typing import Protocol
 
 import numpy as np
-import threadpoolctl
 
 from pipeline.corpus.rows import Array
-from pipeline.tasks import map_tasks, ordered_reduce
+from pipeline.tasks import map_tasks, one_blas_thread, ordered_reduce
 
 _ROWS = 8192
 
@@ -24,6 +23,7 @@ class RowsOf(Protocol):
     def __getitem__(self, rows: slice, /) -> Array: ...
 
 
+@one_blas_thread()
 def gram(A: RowsOf, B: Array, n_threads: int | None = None) -> Array:
     """(p, q) float64: A'B, of (D, p) and (D, q); summed in their own type within a slice, in double across.
 
@@ -33,11 +33,16 @@ def gram(A: RowsOf, B: Array, n_threads: int | None = None) -> Array:
     def part(rows: slice) -> Array:
         return np.asarray(A[rows].T @ B[rows], np.float64)
 
-    with threadpoolctl.threadpool_limits(1):
-        product: Array = ordered_reduce(
-            part, operator.iadd, row_slices(len(B), _ROWS), name="gram", at_a_time=n_threads
-        )
+    product: Array = ordered_reduce(
+        part, operator.iadd, row_slices(len(B), _ROWS), name="gram", at_a_time=n_threads
+    )
     return product
+
+
+def times(tall: Array, small: Array, n_threads: int | None = None) -> Array:
+    """(D, r): `tall` (D, p) times `small` (p, r), in the type of `tall`."""
+    product = np.empty((len(tall), small.shape[1]), tall.dtype)
+    return _times(tall, small, product, n_threads)
 
 
 def times_in_place(tall: Array, small: Array, n_threads: int | None = None) -> Array:
@@ -45,14 +50,17 @@ def times_in_place(tall: Array, small: Array, n_threads: int | None = None) -> A
 
     Cost: 2 D p r flops, and no second D x p.
     """
-    small = small.astype(tall.dtype)
-    product = tall[:, : small.shape[1]]
+    return _times(tall, small, tall[:, : small.shape[1]], n_threads)
+
+
+@one_blas_thread()
+def _times(tall: Array, small: Array, product: Array, n_threads: int | None) -> Array:
+    small = small.astype(tall.dtype, copy=False)
 
     def part(rows: slice) -> None:
         product[rows] = tall[rows] @ small
 
-    with threadpoolctl.threadpool_limits(1):
-        map_tasks(part, row_slices(len(tall), _ROWS), name="times", n_threads=n_threads)
+    map_tasks(part, row_slices(len(tall), _ROWS), name="times", n_threads=n_threads)
     return product
 
 
@@ -80,13 +88,10 @@ def gaussian(n_rows: int, width: int, seed: int, n_threads: int | None = None) -
     return out
 
 
+@one_blas_thread()
 def small_eigenpairs(matrix: Array) -> tuple[Array, Array]:
-    """Ascending eigenvalues and eigenvectors of a small symmetric matrix, on one BLAS thread.
-
-    Several would wait for each other at every step, which takes longer than the steps.
-    """
-    with threadpoolctl.threadpool_limits(1):
-        values, vectors = np.linalg.eigh(matrix)
+    """Ascending eigenvalues and eigenvectors of a small symmetric matrix."""
+    values, vectors = np.linalg.eigh(matrix)
     return values, vectors
 
 

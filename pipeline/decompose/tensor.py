@@ -12,15 +12,14 @@ from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
-import threadpoolctl
 
 from pipeline.corpus.rows import Array
 from pipeline.errors import InputError
+from pipeline.tasks import one_blas_thread
 
 Method = Literal["orthogonal", "power"]
 
 _SLAB = 16  # first indices of T taken together: a GEMM long enough to be fast, 12 MB of it at K = 300
-_ONE_THREAD = 128  # topics up to which products are too small to be shared
 _ASYMMETRY = 1e-4  # of the largest entry: single precision sums stay below it
 
 
@@ -43,6 +42,7 @@ class TensorDecomposition:
     """False when the steps ran out first; the result is then the best found so far."""
 
 
+@one_blas_thread()
 def decompose(tensor: npt.ArrayLike, method: Method = "orthogonal", *, seed: int = 0) -> TensorDecomposition:
     """Eigenpairs by the method of that name, with its default settings.
 
@@ -67,13 +67,10 @@ def decompose(tensor: npt.ArrayLike, method: Method = "orthogonal", *, seed: int
     >>> decompose(T).eigenvalues.round(6)
     array([3., 2.])
     """
-    # threads would wait for each other at every small product; on a busy machine that is most of the time
-    n_threads = 1 if np.size(tensor) <= _ONE_THREAD**3 else None
-    with threadpoolctl.threadpool_limits(n_threads):
-        if method == "orthogonal":
-            return orthogonal_iteration(tensor, seed=seed)
-        if method == "power":
-            return power_method(tensor, seed=seed)
+    if method == "orthogonal":
+        return orthogonal_iteration(tensor, seed=seed)
+    if method == "power":
+        return power_method(tensor, seed=seed)
     raise InputError(f"There is no tensor method '{method}'. Choose one of: orthogonal, power.")
 
 

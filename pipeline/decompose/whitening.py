@@ -8,11 +8,11 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import scipy.linalg
 import scipy.sparse.linalg
-import threadpoolctl
 
 from pipeline.corpus.rows import Array
 from pipeline.decompose.tall import RowsOf, gaussian, gram, small_eigenpairs, times_in_place
 from pipeline.errors import InputError
+from pipeline.tasks import one_blas_thread
 
 RANK_TOLERANCE = 1e-9
 """An eigenvalue below this share of the largest is numerically zero."""
@@ -41,6 +41,7 @@ def n_further(n_components: int) -> int:
     return max(10, n_components // 4)
 
 
+@one_blas_thread()
 def exact_whitening(M2: Array, n_components: int, seed: int = 0) -> Whitening:
     """The top eigenpairs of M2 (D, D), by ARPACK or, when many are wanted, by LAPACK.
 
@@ -52,9 +53,7 @@ def exact_whitening(M2: Array, n_components: int, seed: int = 0) -> Whitening:
         values, vectors = _largest_eigenpairs(M2, K)
     else:
         start = np.random.default_rng(seed).standard_normal(D)
-        # its many small products wait longer for a second BLAS thread than that one gains
-        with threadpoolctl.threadpool_limits(1):
-            values, vectors = scipy.sparse.linalg.eigsh(M2, k=K, which="LA", v0=start)
+        values, vectors = scipy.sparse.linalg.eigsh(M2, k=K, which="LA", v0=start)
     order = np.argsort(-values)
     rank = _rank(values[order[:n_components]])
     top, further = order[:rank], values[order[n_components:]]

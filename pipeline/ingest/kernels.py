@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 
 from pipeline.corpus.rows import Array
+from pipeline.jit import jit
 
-_jit = numba.njit(nogil=True, cache=True)
 
-
-@_jit
+@jit
 def merge_repeats(indptr: Array, indices: Array, values: Array) -> int:
     """Sort each row's columns, add up the values of repeated ones and drop zeros, all in place.
 
@@ -50,7 +48,7 @@ def merge_repeats(indptr: Array, indices: Array, values: Array) -> int:
     return kept
 
 
-@_jit
+@jit
 def rename_columns(indptr: Array, indices: Array, rank: Array) -> None:
     """Give column c the id `rank[c]` and sort each row again, in place, for rows without values.
 
@@ -72,7 +70,7 @@ def rename_columns(indptr: Array, indices: Array, rank: Array) -> None:
                 indices[i] = column
 
 
-@_jit
+@jit
 def rename_columns_with_values(indptr: Array, indices: Array, values: Array, rank: Array) -> None:
     """As `rename_columns`, carrying each entry's value along."""
     for row in range(len(indptr) - 1):
@@ -88,7 +86,7 @@ def rename_columns_with_values(indptr: Array, indices: Array, values: Array, ran
             values[start + j] = old[keys[j] & 0xFFFFFFFF]
 
 
-@_jit
+@jit
 def count_columns(indices: Array, counts: Array) -> None:
     """Add 1 to `counts[c]` for every entry in column c."""
     for column in indices:

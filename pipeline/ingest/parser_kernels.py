@@ -13,14 +13,13 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-import numba
 import numpy as np
 
 from pipeline.corpus.rows import Array
+from pipeline.jit import jit
 
 OK, BAD_LABEL, BAD_FEATURE, BAD_VALUE = range(4)
 
-_jit = numba.njit(nogil=True, cache=True)
 
 _TAB, _NEWLINE, _RETURN, _SPACE = 9, 10, 13, 32
 _HASH, _PLUS, _COMMA, _MINUS, _DOT, _COLON = (ord(c) for c in "#+,-.:")
@@ -89,17 +88,17 @@ def round_value(number: float) -> float:
         return float(np.float32(number))
 
 
-@_jit
+@jit
 def _is_digit(byte: int) -> bool:
     return _ZERO <= byte <= _NINE
 
 
-@_jit
+@jit
 def _is_blank(byte: int) -> bool:
     return byte == _SPACE or byte == _TAB or byte == _RETURN
 
 
-@_jit
+@jit
 def _parse(
     text: Array,
     n_terms: int,
@@ -174,7 +173,7 @@ def _parse(
     return OK, 0, doc
 
 
-@_jit
+@jit
 def _read_value(text: Array, at: int) -> tuple[int, float]:
     """Read a number; returns the byte after it, or its first byte when there is none or a negative one."""
     n = len(text)

@@ -2,33 +2,31 @@
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 
 from pipeline.corpus.rows import Array
-
-_jit = numba.njit(nogil=True, cache=True)
+from pipeline.jit import jit
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
 _MIX_2 = np.uint64(0x94D049BB133111EB)
 
 
-@_jit
+@jit
 def _mix(z: int) -> int:
     z = (z ^ (z >> np.uint64(30))) * _MIX_1
     z = (z ^ (z >> np.uint64(27))) * _MIX_2
     return z ^ (z >> np.uint64(31))
 
 
-@_jit
+@jit
 def _uniform(state: Array) -> float:
     """The next number in [0, 1) of a splitmix64 stream; `state` holds one uint64."""
     state[0] += _GOLDEN
     return np.float64(_mix(state[0]) >> np.uint64(11)) * 2.0**-53
 
 
-@_jit
+@jit
 def alias_table(weights: Array) -> tuple[Array, Array]:
     """Walker's table: draw i uniformly, keep it with probability `keep[i]`, else take `other[i]`."""
     n = len(weights)
@@ -55,14 +53,14 @@ def alias_table(weights: Array) -> tuple[Array, Array]:
     return keep, other
 
 
-@_jit
+@jit
 def _draw(state: Array, keep: Array, other: Array) -> int:
     place = _uniform(state) * len(keep)
     i = int(place)
     return i if place - i < keep[i] else other[i]
 
 
-@_jit
+@jit
 def _draw_set(
     state: Array,
     n: int,
@@ -92,7 +90,7 @@ def _draw_set(
     return count
 
 
-@_jit
+@jit
 def draw_documents(
     first: int,
     seed: int,

@@ -92,7 +92,7 @@ class Candidates:
         if ridge is None:
             lists = Shortlists.of(Y, _dense(products), seed, n_threads)
             return cls(lists, options, _shares(lists, own, options))
-        path = RidgePath.of(ridge.moments["gram"], ridge.moments["labels"])
+        path = RidgePath.of(ridge.moments["gram"], ridge.moments["labels"], n_threads)
         weighted = ridge.weighting.of(X)
         basis = ridge.features
         F = Ridge(basis.B, basis.waves, basis.phases, path.labels).features(weighted) @ path.vectors

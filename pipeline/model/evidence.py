@@ -16,6 +16,7 @@ from pipeline.errors import InputError
 from pipeline.model.error_bars import ErrorBars
 from pipeline.model.heads import Head
 from pipeline.model.inputs import documents
+from pipeline.tasks import one_blas_thread
 
 if TYPE_CHECKING:
     from pipeline.model.labeler import MomentLabeler
@@ -74,6 +75,7 @@ class Explanation:
         return "\n".join([f"{self.label}: {self.score:.4f}", *words, *topics, *unknown])
 
 
+@one_blas_thread()
 def topic_list(head: Head, bars: ErrorBars, terms: list[str], labels: list[str], n: int) -> list[Topic]:
     """All topics, heaviest first, each with its n most telling words and most likely labels.
 
@@ -106,6 +108,7 @@ def topic_list(head: Head, bars: ErrorBars, terms: list[str], labels: list[str],
     ]
 
 
+@one_blas_thread()
 def explanation(model: MomentLabeler, document: Any, label: int | str, n: int) -> Explanation:
     """Score the document whole and without each of its words."""
     _check_number(n)

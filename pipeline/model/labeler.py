@@ -50,7 +50,7 @@ from pipeline.passes.pairs import Statistics
 from pipeline.passes.plan import Plan
 from pipeline.passes.run import Progress, Runner
 from pipeline.passes.words import WordView
-from pipeline.tasks import map_tasks, n_cpus
+from pipeline.tasks import map_tasks, n_cpus, one_blas_thread
 from pipeline.text.words import as_texts
 
 _DOCUMENTS = 4096
@@ -193,6 +193,7 @@ class MomentLabeler(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     # -- learning -----------------------------------------------------------------------------------------
 
+    @one_blas_thread()
     def fit(
         self,
         X: Any,
@@ -530,7 +531,9 @@ class MomentLabeler(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         at_a_time = 2 * (self.n_jobs or n_cpus())
         for first in range(0, docs.n_blocks, at_a_time):
             numbers = range(first, min(first + at_a_time, docs.n_blocks))
-            for parts in map_tasks(block, numbers, name="predict", n_threads=self.n_jobs):
+            with one_blas_thread():
+                done = map_tasks(block, numbers, name="predict", n_threads=self.n_jobs)
+            for parts in done:
                 yield from parts
 
     def _documents(self, X: Any, Y: Any) -> Documents:

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-import threadpoolctl
 
 from pipeline.corpus.rows import Array
 from pipeline.corpus.store import Block, Corpus
@@ -236,15 +235,14 @@ class HeadLearning:
         )
         head.held_out = _rows_of(self.held_out, own)
         rest = _rows_of(self.held_out, others)
-        with threadpoolctl.threadpool_limits(1):  # as in passes
-            head.after_pairs(_summed(head.beside_pairs(), rest))
-            head.after_triples(_summed(head.beside_triples(), rest))
-            if self._first_step is not None:
-                head.after_labels(_summed(head._remember([self._first_step]), rest))
-                for _ in range(self.settings.refine_passes):
-                    refined = head.refined_topics()
-                    works = head.beside_labels(refined.O, refined.pi, refined.Q)
-                    head.after_labels(_summed(works, rest))
+        head.after_pairs(_summed(head.beside_pairs(), rest))
+        head.after_triples(_summed(head.beside_triples(), rest))
+        if self._first_step is not None:
+            head.after_labels(_summed(head._remember([self._first_step]), rest))
+            for _ in range(self.settings.refine_passes):
+                refined = head.refined_topics()
+                works = head.beside_labels(refined.O, refined.pi, refined.Q)
+                head.after_labels(_summed(works, rest))
         return head
 
     def _candidates(self, paper: Topics, smoothing: float) -> Candidates:
@@ -266,7 +264,7 @@ class HeadLearning:
 
     def _ridge_head(self, topics: Topics, chosen: Chosen) -> Head:
         work, moments, choice = self._works["features"], self._sums["features"], chosen.choice
-        A = _half(ridge_weights(moments["gram"], moments["labels"], choice.strength))
+        A = _half(ridge_weights(moments["gram"], moments["labels"], choice.strength, self.n_threads))
         cross: CrossMoment = self._sums["cross"]["cross"].cut()
         memory = None
         if choice.memory:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numba
 import numpy as np
 
 from pipeline.corpus.rows import Array
+from pipeline.jit import jit
 from pipeline.model.scoring_kernels import interpolated
 
-_jit = numba.njit(nogil=True, cache=True)
 _COMB = 64
 """Labels whose largest memory is found together."""
 _FOREMOST = 64
@@ -64,7 +63,7 @@ class Bounds(NamedTuple):
     """(T,) float32: no label of the tile has a larger one."""
 
 
-@_jit
+@jit
 def tile_extremes(M: Array, order: Array, width: int) -> tuple[Array, Array]:
     """(T, p) float32 each: the largest and the smallest entry of each column of M, among a tile's rows.
 
@@ -80,7 +79,7 @@ def tile_extremes(M: Array, order: Array, width: int) -> tuple[Array, Array]:
     return highest, lowest
 
 
-@_jit
+@jit
 def best_labels(
     bounds: Bounds, of: Labels, seen: Documents, most: int, labels: Array, ranking: Array, scored: Array
 ) -> Array:
@@ -146,13 +145,13 @@ def best_labels(
     return given_up
 
 
-@_jit
+@jit
 def _tile(bounds: Bounds, number: int) -> Array:
     """The tile's labels."""
     return bounds.order[number * bounds.width : (number + 1) * bounds.width]
 
 
-@_jit
+@jit
 def _remember(seen: Documents, row: int, of: Labels, memory: Array) -> None:
     """memory = X~ C of one document: (L,)."""
     indices, values = of.indices, of.values
@@ -163,7 +162,7 @@ def _remember(seen: Documents, row: int, of: Labels, memory: Array) -> None:
             memory[indices[entry]] += value * values[entry]
 
 
-@_jit
+@jit
 def _foremost(memory: Array, out: Array) -> tuple[float, int]:
     """Write to `out` the few labels whose memory is above a level, as many as it holds.
 
@@ -188,7 +187,7 @@ def _foremost(memory: Array, out: Array) -> tuple[float, int]:
     return level, found
 
 
-@_jit
+@jit
 def _n_above(level: float, values: Array) -> int:
     count = 0
     for value in values:
@@ -196,7 +195,7 @@ def _n_above(level: float, values: Array) -> int:
     return count
 
 
-@_jit
+@jit
 def _peaks(values: Array) -> Array:
     """(n,): the largest value of each comb, and 0 at least. Comb c has the values c, c + n, c + 2n and so on.
 
@@ -210,7 +209,7 @@ def _peaks(values: Array) -> Array:
     return peaks
 
 
-@_jit
+@jit
 def _visit(some: Array, of: Labels, p: Array, f: Array, memory: Array, best: tuple[Array, Array]) -> int:
     """Score some labels and keep the best; returns how many were scored."""
     ranking = _scores(some, of, p, f, memory)
@@ -222,7 +221,7 @@ def _visit(some: Array, of: Labels, p: Array, f: Array, memory: Array, best: tup
     return len(some)
 
 
-@_jit
+@jit
 def _scores(some: Array, of: Labels, p: Array, f: Array, memory: Array) -> Array:
     """(len(some),) float32: raw scores of some labels for one document."""
     Q, A, weight = of.Q, of.A, of.topics_weight
@@ -240,7 +239,7 @@ def _scores(some: Array, of: Labels, p: Array, f: Array, memory: Array) -> Array
 
 
 # the order of additions is free, as it must be for several at a time, but the same for every label
-@numba.njit(nogil=True, cache=True, fastmath={"reassoc", "contract"})
+@jit(fastmath={"reassoc", "contract"})
 def _dot(x: Array, y: Array) -> float:
     total = 0.0
     for j in range(len(x)):
@@ -248,7 +247,7 @@ def _dot(x: Array, y: Array) -> float:
     return total
 
 
-@_jit
+@jit
 def _emphasise(some: Array, of: Labels, scores: Array) -> None:
     """What labels are ranked by, from their scores, in place; as `Head.ranking` has it."""
     for i in range(len(some)):
@@ -257,7 +256,7 @@ def _emphasise(some: Array, of: Labels, scores: Array) -> None:
         scores[i] *= of.emphasis[some[i]]
 
 
-@_jit
+@jit
 def _ranked_at_most(scores: Array, level: float, of: Labels, emphasis: Array, out: Array) -> None:
     """What labels of each tile are ranked by at most, if none has a memory above the level."""
     for tile in range(len(scores)):
@@ -268,7 +267,7 @@ def _ranked_at_most(scores: Array, level: float, of: Labels, emphasis: Array, ou
         out[tile] = max(0.0, out[tile]) * emphasis[tile] * (1 + _ROUNDING)
 
 
-@_jit
+@jit
 def _keep(label: int, score: float, labels: Array, scores: Array) -> None:
     """Put the label where it belongs among the best, if it is not there already; ties by label id."""
     place = len(labels)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 
 from pipeline.corpus.rows import Array
+from pipeline.jit import jit
 
 
-@numba.njit(nogil=True, cache=True)
+@jit
 def keep_best(tile: Array, first: int, labels: Array, scores: Array) -> None:
     """Update each row's k best (label, score) pairs, best first, with the scores of labels `first`, ...
 
@@ -33,7 +33,7 @@ def keep_best(tile: Array, first: int, labels: Array, scores: Array) -> None:
                 worst = scores[row, k - 1]
 
 
-@numba.njit(nogil=True, cache=True)
+@jit
 def interpolate(values: Array, xs: Array, ys: Array, out: Array) -> None:
     """`np.interp(values, xs, ys)` for few, increasing `xs`, in single precision and many times as fast.
 
@@ -62,7 +62,7 @@ def interpolate(values: Array, xs: Array, ys: Array, out: Array) -> None:
             out[i] = _on_line(value, xs, ys, low)
 
 
-@numba.njit(nogil=True, cache=True)
+@jit
 def interpolated(value: float, xs: Array, ys: Array) -> np.float32:
     """What `interpolate` makes of one value, to the last bit."""
     if not value > xs[0]:
@@ -72,7 +72,7 @@ def interpolated(value: float, xs: Array, ys: Array) -> np.float32:
     return np.float32(_on_line(value, xs, ys, np.searchsorted(xs, value, side="right") - 1))
 
 
-@numba.njit(nogil=True, cache=True)
+@jit
 def _on_line(value: float, xs: Array, ys: Array, low: int) -> np.float32:
     share = (value - xs[low]) / (xs[low + 1] - xs[low])
     return np.float32(ys[low] + share * (ys[low + 1] - ys[low]))

@@ -12,7 +12,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import threadpoolctl
 
 from pipeline.corpus.rows import Array, SparseRows
 from pipeline.model.scoring_kernels import keep_best
@@ -142,8 +141,7 @@ def _for_some_rows(
 ) -> list[Array]:
     step = max(1, min(-(-n // 8), _SCORE_BYTES // (4 * max(1, n_labels))))
     rows = [slice(start, min(start + step, n)) for start in range(0, max(1, n), step)]
-    with threadpoolctl.threadpool_limits(1):  # the task is the unit of parallelism
-        return map_tasks(function, rows, name="choose", n_threads=n_threads)
+    return map_tasks(function, rows, name="choose", n_threads=n_threads)
 
 
 def objective(measures: dict[str, float]) -> float:

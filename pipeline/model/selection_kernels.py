@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 
 from pipeline.corpus.rows import Array
+from pipeline.jit import jit
 
-_jit = numba.njit(nogil=True, cache=True)
 
-
-@_jit
+@jit
 def make_shortlist(
     best: Array, y_indptr: Array, y_indices: Array, drawn: Array, n_labels: int
 ) -> tuple[Array, Array, Array, Array]:
@@ -65,7 +63,7 @@ def make_shortlist(
     return indptr, labels[:end].copy(), hits[:end].copy(), weights[:end].copy()
 
 
-@numba.njit(nogil=True, cache=True, fastmath=True)
+@jit(fastmath=True)
 def pair_products(indptr: Array, labels: Array, F: Array, A: Array, filters: Array, out: Array) -> None:
     """out[j, i] = sum_p F[d, p] A[l, p] filters[j, p] for pair i = (d, l).
 
@@ -83,7 +81,7 @@ def pair_products(indptr: Array, labels: Array, F: Array, A: Array, filters: Arr
                 out[j, i] = total
 
 
-@_jit
+@jit
 def shortlist_measures(indptr: Array, hits: Array, weights: Array, scores: Array) -> tuple[float, Array]:
     """Mean AUC, and mean P@1, P@3 and P@5, of the documents that have labels; by their shortlists.
 

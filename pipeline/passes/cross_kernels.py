@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 
 from pipeline.corpus.rows import Array
-
-_jit = numba.njit(nogil=True, cache=True)
+from pipeline.jit import jit
 
 
 def add_documents(
@@ -50,7 +48,7 @@ def add_documents(
     return out_indptr, out_indices[:end], out_values[:end]
 
 
-@_jit
+@jit
 def _room(indptr: Array, x_indptr: Array, docs_indptr: Array, docs: Array, most: int) -> int:
     """As many entries as all rows may get."""
     room = 0
@@ -59,7 +57,7 @@ def _room(indptr: Array, x_indptr: Array, docs_indptr: Array, docs: Array, most:
     return room
 
 
-@_jit
+@jit
 def _add_documents(
     indptr: Array,
     indices: Array,
@@ -103,7 +101,7 @@ def _add_documents(
     return out_indptr
 
 
-@_jit
+@jit
 def largest_entries(indptr: Array, indices: Array, values: Array, most: int) -> tuple[Array, Array, Array]:
     """The CSR triple with only the `most` largest entries of each row; the first of equal ones."""
     n_rows = len(indptr) - 1
@@ -118,7 +116,7 @@ def largest_entries(indptr: Array, indices: Array, values: Array, most: int) -> 
     return out_indptr, out_indices, out_values
 
 
-@_jit
+@jit
 def _products(label: int, indptr: Array, x_indptr: Array, docs_indptr: Array, docs: Array) -> int:
     """As many entries as a label's row may get."""
     total = indptr[label + 1] - indptr[label]
@@ -127,7 +125,7 @@ def _products(label: int, indptr: Array, x_indptr: Array, docs_indptr: Array, do
     return int(total)
 
 
-@_jit
+@jit
 def _write_largest(
     columns: Array, sums: Array, most: int, out_indices: Array, out_values: Array, end: int
 ) -> int:
@@ -167,7 +165,7 @@ def _write_largest(
     return end
 
 
-@_jit
+@jit
 def row_lengths(indptr: Array, values: Array, out: Array) -> None:
     """Write the Euclidean length of each row."""
     for row in range(len(out)):
@@ -177,14 +175,14 @@ def row_lengths(indptr: Array, values: Array, out: Array) -> None:
         out[row] = np.sqrt(squares)
 
 
-@_jit
+@jit
 def count_columns(indices: Array, counts: Array) -> None:
     """Add up how many entries each column has."""
     for column in indices:
         counts[column] += 1
 
 
-@_jit
+@jit
 def transpose_columns(
     indptr: Array,
     indices: Array,
@@ -210,7 +208,7 @@ def transpose_columns(
                 places[word - first] = place + 1
 
 
-@_jit
+@jit
 def add_directions(
     indptr: Array,
     indices: Array,
@@ -239,7 +237,7 @@ def add_directions(
                     out[word, columns[label, j]] += value * signs[label, j]
 
 
-@_jit
+@jit
 def add_scores(
     x_indptr: Array,
     x_indices: Array,

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
 from pipeline.corpus.rows import Array, SparseRows
+from pipeline.jit import jit
 
 SLAB = 4096
 """Rows that are worked on at a time: their dense (SLAB, K) products stay in cache or close to it."""
@@ -22,7 +22,7 @@ _WORDS = 1024
 _TRIPLE_SLAB = 2048
 TRIPLE_BLOCK = 4
 
-_jit = numba.njit(nogil=True, cache=True, fastmath=True)
+_jit = jit(fastmath=True)
 
 
 def times(X: SparseRows, W: Array, dtype: npt.DTypeLike = None, columns: slice | None = None) -> Array:
@@ -146,7 +146,7 @@ def add_rows(ids: Array, W: Array, out: Array) -> None:
             out[k] += W[i, k]
 
 
-@numba.njit(nogil=True, cache=True)  # fast mathematics would simplify the rounding away
+@jit  # fast mathematics would simplify the rounding away
 def round_to_half(values: Array) -> None:
     """Round float32 numbers to those that half precision holds, in place; none may be too large for it.
 

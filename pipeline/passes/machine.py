@@ -8,12 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import threadpoolctl
 
 from pipeline.corpus.rows import Array
 from pipeline.passes import kernels
 from pipeline.passes.cost import Cost
-from pipeline.tasks import map_tasks, n_cpus
+from pipeline.tasks import map_tasks, n_cpus, one_blas_thread
 
 _SIZE = 768
 _IDS = 400_000
@@ -71,7 +70,7 @@ def measure_rates(
     ids = np.searchsorted(cumulative, rng.random(_IDS) * cumulative[-1]).astype(np.int32)
     W = np.ones((n_rows, width), np.float32)
     A = np.ones((_SIZE, _SIZE), np.float32)
-    with threadpoolctl.threadpool_limits(1):
+    with one_blas_thread():
         flops = threads * 2 * _SIZE**3 / _best(lambda: A @ A, threads)
         kernels.add_rows(ids[:1], W, np.zeros(width, np.float32))  # compiles
         seconds = _best(lambda: kernels.add_rows(ids, W, np.zeros(width, np.float32)), threads)

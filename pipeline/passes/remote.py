@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import threadpoolctl
 
 from pipeline.cluster_tasks import cluster_results, news_to
 from pipeline.corpus.store import Corpus
@@ -27,7 +26,7 @@ from pipeline.passes.partials import write_partial
 from pipeline.passes.segments import Segment
 from pipeline.passes.stream import Advance, ReadAhead, Stream
 from pipeline.passes.sums import Sums
-from pipeline.tasks import keep_memory
+from pipeline.tasks import keep_memory, one_blas_thread
 
 if TYPE_CHECKING:
     from pipeline.passes.run import Pass
@@ -102,10 +101,9 @@ class RemoteStream:
         """Put the sums where they are expected, and tell the seconds it took, and where."""
         tell, where = news_to(topic)
         started = time.monotonic()
-        threadpoolctl.threadpool_limits(1)
         keep_memory()
         tell(segment.number, 0)
-        with ReadAhead(self.corpus, {}, [segment], 1) as reads:
+        with one_blas_thread(), ReadAhead(self.corpus, {}, [segment], 1) as reads:
             stream = Stream(_with_arrays(self.work), reads, advance=lambda of, done: tell(of.number, done))
             sums = stream(segment)
         path = segment_path(self.folder, segment.number)

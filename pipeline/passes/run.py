@@ -13,8 +13,6 @@ from dataclasses import dataclass, field
 from threading import Lock
 from typing import Any, NamedTuple, Protocol
 
-import threadpoolctl
-
 from pipeline.corpus.store import Block, Corpus
 from pipeline.passes.checkpoints import ReadFiles, RunDirectory
 from pipeline.passes.cost import Cost, Size
@@ -22,7 +20,7 @@ from pipeline.passes.remote import run_remotely
 from pipeline.passes.segments import Segment
 from pipeline.passes.stream import Advance, HeldWords, ReadAhead, Stream, arrays_of
 from pipeline.passes.sums import Sums, merge_into, spilled
-from pipeline.tasks import n_cpus, ordered_reduce
+from pipeline.tasks import n_cpus, one_blas_thread, ordered_reduce
 
 Progress = Callable[[str, float, float], None]
 
@@ -160,8 +158,7 @@ class Runner:
     def _on_threads(self, read: _Read) -> Total:
         tasks = self.at_a_time or self.n_threads or n_cpus()
         ahead = ReadAhead(read.corpus, read.held, read.left, tasks)
-        # One BLAS thread in each task: the task is the unit of parallelism, and the sums stay the same.
-        with threadpoolctl.threadpool_limits(1), ahead as reads:
+        with one_blas_thread(), ahead as reads:  # the sums stay the same on any machine
             stream = Stream(read.work, reads, self.spill, read.advance)
 
             def timed(segment: Segment) -> Sums:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from pipeline.corpus.rows import Array
+from pipeline.tasks import one_blas_thread
 
 _STRESS_TURNS = 200
 _APART_TURNS = 400
@@ -17,6 +18,7 @@ def distances(distributions: Array) -> Array:
     return np.asarray(np.sqrt(np.clip(1 - roots.T @ roots, 0, None)))
 
 
+@one_blas_thread()
 def flat_map(apart: Array) -> Array:
     """(K, 2): points in the plane, as far from each other as `apart` (K, K) says, as far as that can be.
 

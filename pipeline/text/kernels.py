@@ -8,13 +8,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numba
 import numpy as np
 
 from pipeline.corpus.rows import Array
+from pipeline.jit import jit
 from pipeline.text.tables import APOSTROPHE, WORD, CharacterTables
-
-jit = numba.njit(nogil=True, cache=True)
 
 BROKEN, UNSETTLED, FILLED = 1, 2, 4
 """Flags of a segment: it is not UTF-8; it may not be in form NFC; there is more in it than blanks."""

@@ -10,7 +10,8 @@ from typing import NamedTuple
 import numpy as np
 
 from pipeline.corpus.rows import Array
-from pipeline.text.kernels import HASH_PRIME, HASH_START, SPACE, Words, jit
+from pipeline.jit import jit
+from pipeline.text.kernels import HASH_PRIME, HASH_START, SPACE, Words
 
 
 class Terms(NamedTuple):

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import psutil
@@ -66,8 +69,41 @@ pathlib.Path({str(note)!r}).write_text(str(child.pid)); child.wait()
     watched = watch(python(code), timeout=2)
     assert watched.ended == "timeout"
     assert time.monotonic() - started < 20
-    child = int(note.read_text())
-    assert not psutil.pid_exists(child) or psutil.Process(child).status() == psutil.STATUS_ZOMBIE
+    assert is_gone(int(note.read_text()))
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+def test_watch__what_it_watches_ends_with_it(tmp_path: Path, how: signal.Signals) -> None:
+    note = tmp_path / "pids"
+    code = f"""
+import os, pathlib, subprocess, sys, time
+child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+path = pathlib.Path({str(note)!r})
+path.with_name("new").write_text(f"{{os.getpid()}} {{child.pid}}")
+path.with_name("new").rename(path)
+time.sleep(60)
+"""
+    watching = f"from benchmarks.measure import watch; watch({python(code)!r})"
+    parent = subprocess.Popen(python(watching), stderr=subprocess.DEVNULL)
+    until(note.exists)
+    parent.send_signal(how)
+    parent.wait(20)
+    until(lambda: all(is_gone(int(pid)) for pid in note.read_text().split()))
+
+
+def until(is_so: Callable[[], bool]) -> None:
+    """Wait for something that takes a moment."""
+    ends = time.monotonic() + 30
+    while not is_so():
+        assert time.monotonic() < ends
+        time.sleep(0.02)
+
+
+def is_gone(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
 
 
 def test_run_measured__adds_memory_and_seconds() -> None:

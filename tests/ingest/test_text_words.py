@@ -122,3 +122,27 @@ def test_tokenizer__refuses(settings: dict[str, object], found: str) -> None:
 def test_pattern__that_would_run_for_years_in_re_is_done_at_once() -> None:
     found = WordFinder(Tokenizer(pattern="(a+)+b")).find([as_texts(["a" * 50_000])])
     assert strings_of(found, bigrams=False) == [[]]
+
+
+@given(
+    document=st.text("abAB12_-. '\n", max_size=40),
+    pattern=st.sampled_from(
+        [
+            r"\p{L}[\p{L}\p{N}_]+",
+            r"[^\pN]{2,}",
+            r"(?i)[a-k]+",
+            r"(?-i:b)|\PL+",
+            r"\x{3b1}?[a-z]+",
+            r"\x{e9}?[a-z]+",
+            r"[a-é]+",
+            "bé?1",
+        ]
+    ),
+    lower=st.booleans(),
+)
+def test_pattern__finds_the_same_beside_other_scripts(document: str, pattern: str, lower: bool) -> None:
+    """A batch of nothing but ASCII is read in another way."""
+    finder = WordFinder(Tokenizer(pattern=pattern, lower=lower, min_length=1))
+    alone, *_ = strings_of(finder.find([as_texts([document])]), bigrams=False)
+    beside, *_ = strings_of(finder.find([as_texts([document, "é中"])]), bigrams=False)
+    assert alone == beside
