@@ -141,6 +141,9 @@ def fit(
             f"Interrupted. The same command goes on where it was; what it needs for that is in {kept}."
         ) from None
     seconds = time.monotonic() - started
+    if not quiet:
+        for note in labeler.fit_stats_["notes"]:
+            print(f"note: {note}", file=sys.stderr)
     promise = labeler.guarantee()
     size = sum(file.stat().st_size for file in model.rglob("*") if file.is_file())
     run = labeler.fit_stats_["run"]
@@ -164,7 +167,7 @@ def fit(
 
 
 def _head_text(labeler: MomentLabeler) -> str:
-    """What was chosen for the head, in a line."""
+    """What was chosen for the head, and what its scores mean."""
     stats = labeler.fit_stats_
     features = f", {stats['head_dim']:,} features ({stats['head_dim_reason']})" if "head_dim" in stats else ""
     found = stats.get("held_out", stats.get("held_out_topics"))
@@ -172,7 +175,11 @@ def _head_text(labeler: MomentLabeler) -> str:
     if found:
         scores = ", ".join(f"{name} {value:.3f}" for name, value in found.items())
         held_out = f"; on {stats['held_out_docs']:,} held-out training documents {scores}"
-    return f"head {stats['head']}{features}{held_out}"
+    lines = [f"head {stats['head']}{features}{held_out}", f"scores: {labeler.scores_mean_}"]
+    if labeler.threshold_ is not None:
+        f1 = stats["threshold"]["micro_f1"]
+        lines.append(f"labels are assigned from {labeler.threshold_:.3f} on (micro-F1 {f1:.3f} there)")
+    return "\n".join(lines)
 
 
 def _tell_plan(labeler: MomentLabeler, corpus: Corpus, json_file: Path | None) -> None:

@@ -61,7 +61,6 @@ def test_readme__commands_run_in_their_order(command: str, folder: Path) -> None
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.filterwarnings("ignore:.*documents are few")
 @pytest.mark.parametrize("block", PYTHON_BLOCKS, ids=range(len(PYTHON_BLOCKS)))
 def test_readme__python_blocks_run(
     block: str, folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch

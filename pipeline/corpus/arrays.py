@@ -22,25 +22,44 @@ def crc32c(*arrays: Array) -> int:
     """CRC-32C of the bytes of some arrays, one after the other."""
     crc = 0
     for array in arrays:
-        raw = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
-        raw.flags.writeable = False  # this view's alone: what cannot change is not copied
-        crc = google_crc32c.extend(crc, raw)
-    return int(crc)
+        crc = _extended(crc, array)
+    return crc
 
 
-def write_array(group: zarr.Group, name: str, array: Array, fill_value: int = 0) -> dict[str, int]:
-    """Write an array and return its checksum, by its path in the store."""
+def _extended(crc: int, array: Array) -> int:
+    raw = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+    raw.flags.writeable = False  # this view's alone: what cannot change is not copied
+    return int(google_crc32c.extend(crc, raw))
+
+
+def write_array(
+    group: zarr.Group,
+    name: str,
+    array: Array,
+    fill_value: int = 0,
+    dtype: npt.DTypeLike | None = None,
+) -> dict[str, int]:
+    """Write an array, as `dtype` where one is given, and return its checksum, by its path in the store.
+
+    One chunk at a time, so that at most a chunk is held beside the array, as it is and packed.
+    """
+    chunks = chunk_shape(array.shape)
     stored = group.create_array(
         name,
         shape=array.shape,
-        chunks=chunk_shape(array.shape),
-        dtype=array.dtype,
+        chunks=chunks,
+        dtype=array.dtype if dtype is None else dtype,
         compressors=[CODEC],
         fill_value=fill_value,
     )
-    if array.size:
-        stored[:] = array
-    return {stored.path: crc32c(array)}
+    crc = 0
+    for start in range(0, len(array), chunks[0]):
+        rows = slice(start, min(start + chunks[0], len(array)))
+        part = np.ascontiguousarray(array[rows], stored.dtype)
+        if part.size:
+            stored[rows] = part
+        crc = _extended(crc, part)
+    return {stored.path: crc}
 
 
 def open_array(root: zarr.Group, name: str, shape: Shape, *dtypes: npt.DTypeLike) -> zarr.Array[Any]:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 # Chosen by measurement: level 3 saves 5 % more and packs four times slower; small inner blocks lose 5 %.
 CODEC = zarr.codecs.BloscCodec(cname="zstd", clevel=1, shuffle="shuffle", blocksize=2**20)
-_CHUNK = 2**27
+CHUNK = 2**27
 """Most entries in a chunk: Blosc takes less than 2 GiB at once."""
 ITEM_BYTES = {
     "uint8": 1,
@@ -67,7 +67,7 @@ class DamageError(Exception):
 def chunk_shape(shape: tuple[int, ...]) -> tuple[int, ...]:
     """How an array of this shape is cut: only between rows, and only when it is huge."""
     width = math.prod(shape[1:])
-    rows = min(max(shape[0], 1), max(1, _CHUNK // max(width, 1)))
+    rows = min(max(shape[0], 1), max(1, CHUNK // max(width, 1)))
     return (rows, *(max(size, 1) for size in shape[1:]))
 
 

@@ -1,14 +1,19 @@
 """The completion mark: an attribute of a store's root, written last, by which a finished store is known.
 
-It holds the format's name and version, whatever the format has to say, and a `checksum` of all that: the
-CRC-32C of the mark without it, as JSON with sorted keys. Marks from before there was one have none.
+It holds the format's name and version, whatever the format has to say, by which threepass and when it was
+`written`, and a `checksum` of all that: the CRC-32C of the mark without it, as JSON with sorted keys. Marks
+from before there were any have no checksum, and do not say who wrote them.
 """
 
 from __future__ import annotations
 
 import json
+import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +33,7 @@ Location = str | Path | zarr.abc.store.Store
 def write_mark(root: zarr.Group, kind: str, version: int, content: dict[str, Any]) -> None:
     """Write the mark: the last thing that is done to a store."""
     # as it will be read back: tuples as lists, keys as text
-    mark = json.loads(json.dumps({"format": kind, "version": version, **content}))
+    mark = json.loads(json.dumps({"format": kind, "version": version, "written": _written(), **content}))
     root.attrs[ATTRIBUTE] = {**mark, "checksum": _checksum(mark)}
 
 
@@ -123,6 +128,16 @@ def _store(location: Location, noun: str, command: str) -> zarr.abc.store.Store:
     if not path.is_dir():
         raise StoreError(f"{path} is not a {noun}: it is a file. Make one with: {command}")
     return zarr.storage.LocalStore(path.absolute(), read_only=True)  # workers may stand elsewhere
+
+
+def _written() -> dict[str, str]:
+    """By which threepass, and when; SOURCE_DATE_EPOCH, where it is set, makes stores reproducible."""
+    seconds = float(os.environ.get("SOURCE_DATE_EPOCH", time.time()))
+    try:
+        version = metadata.version("threepass")
+    except metadata.PackageNotFoundError:  # run from its sources
+        version = "unknown"
+    return {"threepass": version, "date": datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")}
 
 
 def _checksum(mark: dict[str, Any]) -> int:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from pipeline.corpus.rows import Array
 from pipeline.decompose.tall import row_slices
+
+Prior = Literal["eigenvalues", "uniform"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,24 +77,21 @@ def label_topics(moments: Array) -> Array:
     return Q
 
 
-def topic_weights(eigenvalues: Array) -> Array:
-    """(K,): pi_k = lambda_k^-2, made a distribution.
+def topic_weights(eigenvalues: Array, prior: Prior = "eigenvalues") -> Array:
+    """(K,): pi_k = lambda_k^-2, made a distribution; all the same with a `uniform` prior.
 
     As pi_k <= 1, an eigenvalue below 1 is noise, and would make one topic swallow the others: such topics get
-    the median weight of the rest. When fewer than half can be trusted, all weights are equal, with a warning.
+    the median weight of the rest. Where fewer than half can be trusted, all weights are the same.
     """
     K = len(eigenvalues)
-    if K == 1:
-        return np.ones(1)
     trusted = eigenvalues >= 1
-    if trusted.sum() * 2 < K:
-        warnings.warn(
-            f"The topic weights could not be estimated: {K - int(trusted.sum())} of {K} tensor eigenvalues "
-            "are below 1, which no probability allows. All topics get the same weight. "
-            "Use fewer topics (n_components) or more documents.",
-            stacklevel=3,
-        )
+    if prior == "uniform" or K == 1 or too_few(trusted):
         return np.full(K, 1 / K)
     weights = np.where(trusted, np.where(trusted, eigenvalues, 1.0) ** -2.0, 0.0)
     weights[~trusted] = np.median(weights[trusted])
     return np.asarray(weights / weights.sum())
+
+
+def too_few(trusted: Array) -> bool:
+    """Whether so few eigenvalues can be trusted that topics have no weights of their own."""
+    return int(trusted.sum()) * 2 < len(trusted)

@@ -14,7 +14,7 @@ from pipeline.corpus.rows import Array, SparseRows
 from pipeline.corpus.store import Corpus
 from pipeline.errors import InputError
 from pipeline.model.error_bars import ErrorBars
-from pipeline.model.heads import Topics
+from pipeline.model.heads import Head
 from pipeline.model.inputs import documents
 
 if TYPE_CHECKING:
@@ -39,12 +39,16 @@ class Topic:
     labels: Weighted
     """The most likely labels, with P[label | topic]."""
     word_error: float
-    """Measured L1 error of its words, 0 to 2; NaN where none was measured."""
+    """Measured L1 error of its words, 0 to 2, before any refinement; NaN where none was measured."""
     label_error: float
     """The same of its labels."""
+    refined: bool = False
+    """Whether the topic was refined, and so is not quite the one whose error was measured."""
 
     def __str__(self) -> str:
-        error = "" if np.isnan(self.word_error) else f", off by about {self.word_error:.2f} in its words"
+        error = "" if np.isnan(self.word_error) else f"off by about {self.word_error:.2f} in its words"
+        if error:
+            error = f"; before it was refined, {error}" if self.refined else f", {error}"
         words, labels = (", ".join(name for name, _ in side) for side in (self.words, self.labels))
         return f"topic {self.number} ({self.weight:.1%}{error})\n  words:  {words}\n  labels: {labels}"
 
@@ -70,13 +74,14 @@ class Explanation:
         return "\n".join([f"{self.label}: {self.score:.4f}", *words, *topics, *unknown])
 
 
-def topic_list(topics: Topics, bars: ErrorBars, terms: list[str], labels: list[str], n: int) -> list[Topic]:
+def topic_list(head: Head, bars: ErrorBars, terms: list[str], labels: list[str], n: int) -> list[Topic]:
     """All topics, heaviest first, each with its n most telling words and most likely labels.
 
     Words are ordered by O_vk log(O_vk / P[v]), their share of what the topic's words differ by from those of
     all documents (Kullback-Leibler): words that are everywhere tell nothing.
     """
     _check_number(n)
+    topics = head.topics
 
     def named(column: Array, order: Array, names: list[str]) -> Weighted:
         return [(names[i], float(column[i])) for i in order]
@@ -95,6 +100,7 @@ def topic_list(topics: Topics, bars: ErrorBars, terms: list[str], labels: list[s
             named(topics.Q[:, k], _largest(topics.Q[:, k], n), labels),
             float(bars.words[k]),
             float(bars.labels[k]),
+            head.is_refined,
         )
         for k in np.argsort(-topics.pi, kind="stable")
     ]

@@ -19,6 +19,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from pipeline.corpus.rows import Array, SparseRows
 from pipeline.corpus.store import Corpus
 from pipeline.corpus.text_info import TextInfo
+from pipeline.decompose.recover import topic_weights
 from pipeline.decompose.tall import reorder_rows
 from pipeline.errors import InputError
 from pipeline.metrics import propensities
@@ -37,8 +38,9 @@ from pipeline.model.inputs import (
     training_corpus,
     validated,
 )
-from pipeline.model.learn import Learned, Settings, check_enough_documents, learn
+from pipeline.model.learn import Clock, Learned, Settings, learn
 from pipeline.model.learn_head import HeadSettings
+from pipeline.model.notes import fit_notes
 from pipeline.model.parameters import check_parameters
 from pipeline.model.scores import Scores
 from pipeline.model.scoring import all_scores, labels_above, top_labels
@@ -140,7 +142,8 @@ class MomentLabeler(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         Seconds of each stage, and what the process had held at most by its end (`peak_bytes`); the corpus;
         the eigenvalues after the first K (`further_eigenvalues`), share of the corpus that a sample read once
         more, choices made and by what (`choice`), how good they are on the held-out training documents
-        (`held_out`), and bytes of the model.
+        (`held_out`), bytes of the model, and `notes`: sentences about the topics, none of which asks for
+        anything to be done.
 
     Examples
     --------
@@ -242,7 +245,6 @@ class MomentLabeler(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             if is_plain(source):  # only now: a fit that is refused leaves the last one as it was
                 validate_data(self, source, skip_check_array=True)
             self._keep(learned, corpus)
-        check_enough_documents(self.statistics_.n_docs, len(self.topic_weights_))
         return self
 
     def fit_to(
@@ -316,6 +318,7 @@ class MomentLabeler(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     def _keep(self, learned: Learned, corpus: Corpus) -> None:
         """Take over what was learned, words in source order."""
+        clock = Clock(learned.stats)
         in_source = np.argsort(corpus.term_ids)
         self.label_counts_: Array = learned.label_counts
         self.statistics_: Statistics = learned.statistics
@@ -334,8 +337,10 @@ class MomentLabeler(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self.term_names_: list[str] = [terms[i] for i in in_source.tolist()]
         self.n_features_in_ = corpus.n_terms
         self.n_passes_ = learned.n_reads
+        clock.mark("model")
         self.fit_stats_: dict[str, Any] = {
             **learned.stats,
+            "notes": fit_notes(corpus.n_docs, learned.tensor.eigenvalues, self.prior),
             "tensor_iterations": learned.tensor.iterations,
             "tensor_converged": learned.tensor.converged,
         }
@@ -586,9 +591,12 @@ class MomentLabeler(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     # -- evidence -----------------------------------------------------------------------------------------
 
     def topics(self, n: int = 10) -> list[Topic]:
-        """Every topic, heaviest first: weight, n most telling words, n most likely labels, and error bars."""
-        topics = self._fitted().head_.topics
-        return topic_list(topics, self.error_bars_, self.term_names_, self.label_names_, n)
+        """Every topic, heaviest first: weight, n most telling words, n most likely labels, and error bars.
+
+        The error bars are those of `error_bars_`: of a topic before the head refines it.
+        """
+        head = self._fitted().head_
+        return topic_list(head, self.error_bars_, self.term_names_, self.label_names_, n)
 
     def explain(self, document: Any, label: int | str, n: int = 10) -> Explanation:
         """Which words and which topics of a document speak for a label.
@@ -609,15 +617,19 @@ class MomentLabeler(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     # -- trust --------------------------------------------------------------------------------------------
 
     def guarantee(self, delta: float = 0.05) -> Guarantee:
-        """Theorem 1 of the paper for this corpus, and the error bars measured beside it."""
-        self._fitted()
+        """Theorem 1 of the paper for this corpus, and the error bars measured beside it.
+
+        Both are about the topics as the moments give them, before a head refines them.
+        """
+        head = self._fitted().head_
         return guarantee(
             self.statistics_,
             self.self_pairs == "drop",
             self.eigenvalues_,
-            self.topic_weights_,
+            topic_weights(self.tensor_eigenvalues_, self.prior),
             self.error_bars_,
             delta,
+            head.is_refined,
         )
 
     def save(self, path: str | Path, *, overwrite: bool = False) -> None:

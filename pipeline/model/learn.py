@@ -14,7 +14,7 @@ import numpy as np
 
 from pipeline.corpus.rows import Array, SparseRows
 from pipeline.corpus.store import Corpus
-from pipeline.decompose.recover import label_topics, topic_weights, word_topics
+from pipeline.decompose.recover import Prior, label_topics, topic_weights, word_topics
 from pipeline.decompose.tensor import TensorDecomposition, decompose
 from pipeline.decompose.whitening import (
     Whitening,
@@ -50,7 +50,7 @@ class Settings:
     n_components: int = 100
     whitening: Literal["auto", "exact", "sketch"] = "auto"
     tensor: Literal["orthogonal", "power"] = "orthogonal"
-    prior: Literal["eigenvalues", "uniform"] = "eigenvalues"
+    prior: Prior = "eigenvalues"
     view: WordView = field(default_factory=WordView)
     error_bars: bool = True
     seed: int = 0
@@ -63,7 +63,7 @@ class Settings:
         """As far as it decides what learning takes."""
         head = self.head
         what = int(self.n_components), self.whitening, self.view, self.error_bars
-        return Wanted(*what, head.has_ridge, head.has_refined, head.dim)
+        return Wanted(*what, head.has_ridge, head.has_refined, head.refine_passes, head.dim)
 
     def plan(self, corpus: Corpus, n_threads: int | None) -> Plan:
         """What learning from the corpus will take, and how it will be run."""
@@ -99,7 +99,7 @@ def learn(corpus: Corpus, settings: Settings, runner: Runner) -> Learned:
     memory does not grow with the documents, but for the sample; `Settings.plan` tells what it is.
     """
     stats: dict[str, Any] = {"corpus": _described(corpus)}
-    clock = _Clock(stats)
+    clock = Clock(stats)
     view = settings.view
     plan = settings.plan(corpus, runner.n_threads)
     stats["plan"] = plan.as_dict()
@@ -113,7 +113,8 @@ def learn(corpus: Corpus, settings: Settings, runner: Runner) -> Learned:
     K = len(whitening.eigenvalues)
     triples = Triples(view, _float32(whitening.W), settings.error_bars)
     works = head.beside_triples()
-    clock.mark("head subspace")
+    if works:
+        clock.mark("head subspace")
     triple_sums, *beside = reader.read(triples, *works)
     head.after_triples(beside)
     clock.mark("triples")
@@ -125,8 +126,7 @@ def learn(corpus: Corpus, settings: Settings, runner: Runner) -> Learned:
     clock.mark("tensor")
 
     O = word_topics(whitening.W, R @ (eigenvalues[:, None] * tensor.eigenvectors))
-    uniform = np.full(len(tensor.eigenvalues), 1 / len(tensor.eigenvalues))
-    pi = topic_weights(tensor.eigenvalues) if settings.prior == "eigenvalues" else uniform
+    pi = topic_weights(tensor.eigenvalues, settings.prior)
 
     half = None
     bars = ErrorBars.unknown(len(pi))
@@ -157,11 +157,11 @@ def learn(corpus: Corpus, settings: Settings, runner: Runner) -> Learned:
     label_counts = label_sums["label_counts"]
     del labels, label_sums, directions, even, works, beside
     clock.mark("labels")
-    for _ in range(settings.head.refine_passes):
+    for number in range(settings.head.refine_passes):
         refined = head.refined_topics()
         (work,) = head.beside_labels(refined.O, refined.pi, refined.Q)
         head.after_labels(reader.read(work))
-        clock.mark("refine")
+        clock.mark(f"refine {number + 1}")
     fitted = head.finish(Topics(O, _float32(Q), pi))
     clock.mark("head")
     stats["model_bytes"] = fitted.nbytes
@@ -198,7 +198,7 @@ def _carried(moments: WhitenedMoments, R: Array) -> WhitenedMoments:
 
 
 def _whiten(
-    reader: _Reader, settings: Settings, clock: _Clock, head: HeadLearning
+    reader: _Reader, settings: Settings, clock: Clock, head: HeadLearning
 ) -> tuple[Whitening, Statistics, Array]:
     """Pass 1 and the whitening made from it; and hashes of the documents."""
     corpus, runner = reader.corpus, reader.runner
@@ -236,7 +236,8 @@ def _whiten(
 def _sketch(sample: SparseRows, reader: _Reader, settings: Settings) -> Sketch:
     """(D, p), orthonormal but for rounding: where the pairs of words of a sample are."""
     n_threads, drop = reader.runner.n_threads, settings.view.drop_self_pairs
-    width = settings.n_components + reader.plan.oversampling
+    K = settings.wanted.topic_count(sample.n_columns, reader.corpus.n_docs)
+    width = K + reader.plan.oversampling
     rows, words = sample.compact()
     if len(words) < 4 * width:  # so few do not fill the sketch: it has to start from all words
         rows, words = sample, np.arange(sample.n_columns)
@@ -269,16 +270,6 @@ def _check_enough(sums: Sums) -> None:
         )
 
 
-def check_enough_documents(n_docs: int, n_components: int) -> None:
-    """The paper asks for N >= Omega(K²)."""
-    if n_docs < n_components**2:
-        warnings.warn(
-            f"{n_docs:,} documents are few for {n_components} topics: the guarantee needs about K² = "
-            f"{n_components**2:,}. These support n_components={max(1, int(n_docs**0.5))}.",
-            stacklevel=4,
-        )
-
-
 def _described(corpus: Corpus) -> dict[str, Any]:
     """What it was learned from."""
     return {
@@ -292,7 +283,7 @@ def _described(corpus: Corpus) -> dict[str, Any]:
 
 
 @dataclass(slots=True)
-class _Clock:
+class Clock:
     """Seconds of each stage, and the most that the process had held by its end, into the fit's statistics."""
 
     stats: dict[str, Any]

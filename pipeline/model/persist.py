@@ -36,12 +36,14 @@ from pipeline.corpus.marks import has_mark, open_marked, write_mark
 from pipeline.corpus.rows import Array, SparseRows
 from pipeline.corpus.store import Corpus
 from pipeline.corpus.text_info import TextInfo
+from pipeline.decompose.tall import row_slices
 from pipeline.destination import new_directory, new_file
 from pipeline.errors import StoreError
 from pipeline.model.calibration import Calibration
 from pipeline.model.error_bars import ErrorBars
 from pipeline.model.heads import KINDS, Head, Ridge, Topics
 from pipeline.model.labeler import MomentLabeler
+from pipeline.model.learn import Clock
 from pipeline.model.parameters import check_parameters
 from pipeline.model.training_documents import TrainingDocuments
 from pipeline.passes.checkpoints import RUN_LOG
@@ -57,12 +59,14 @@ _KEPT = {
     "tensor_eigenvalues": np.float64,
     "label_counts": np.int64,
 }
+_HALVED = ("basis", "weights", "memory_values")
 _NUMBERS = ("tensor_residual", "n_passes", "fit_stats")
 
 
 def save_model(model: MomentLabeler, path: Path, overwrite: bool) -> None:
     with _new_model(path, overwrite) as partial:
-        _write_model(model, partial)
+        root, checksums = _write_arrays(model, partial)
+        _write_mark(model, root, checksums)
 
 
 def fit_to(
@@ -77,7 +81,10 @@ def fit_to(
     """Fit and save, holding the destination from the start; what the fit left on the way is removed last."""
     with _new_model(path, overwrite) as partial:
         model.fit(corpus, run_dir=run_dir, **how)
-        _write_model(model, partial)
+        clock = Clock(model.fit_stats_)
+        root, checksums = _write_arrays(model, partial)
+        clock.mark("save")
+        _write_mark(model, root, checksums)
     if run_log is not None:
         with new_file(run_log, overwrite=True) as unfinished:
             shutil.copyfile(run_dir / RUN_LOG, unfinished)
@@ -88,7 +95,7 @@ def _new_model(path: Path, overwrite: bool) -> AbstractContextManager[Path]:
     return new_directory(path, overwrite=overwrite, is_ours=lambda p: has_mark(p, FORMAT))
 
 
-def _write_model(model: MomentLabeler, folder: Path) -> None:
+def _write_arrays(model: MomentLabeler, folder: Path) -> tuple[zarr.Group, dict[str, int]]:
     root = zarr.create_group(zarr.storage.LocalStore(folder), zarr_format=3)
     arrays = {name: np.asarray(getattr(model, f"{name}_"), dtype) for name, dtype in _KEPT.items()}
     arrays |= {"word_errors": model.error_bars_.words, "label_errors": model.error_bars_.labels}
@@ -100,9 +107,15 @@ def _write_model(model: MomentLabeler, folder: Path) -> None:
             arrays["document_rows"] = known.rows
     checksums: dict[str, int] = {}
     for name, array in arrays.items():
-        checksums |= write_array(root, name, array)
+        halved = name in _HALVED and _fits_half(array)
+        checksums |= write_array(root, name, array, dtype=np.float16 if halved else None)
     checksums |= write_names(root, "labels", model.label_names_)
     checksums |= write_names(root, "terms", model.term_names_)
+    return root, checksums
+
+
+def _write_mark(model: MomentLabeler, root: zarr.Group, checksums: dict[str, int]) -> None:
+    known = model.training_documents_
     mark = {
         "parameters": {name: _plain(value) for name, value in model.get_params().items()},
         "crc32c": checksums,
@@ -191,23 +204,23 @@ def _head_arrays(head: Head) -> dict[str, Array]:
     if head.ridge is not None and head.weighting is not None:
         arrays |= {
             "idf": head.weighting.idf,
-            "basis": _smallest(head.ridge.B),
+            "basis": head.ridge.B,
             "waves": head.ridge.waves,
             "phases": head.ridge.phases,
-            "weights": _smallest(head.ridge.A),
+            "weights": head.ridge.A,
         }
     if head.memory is not None:
         arrays |= {
             "memory_indptr": head.memory.indptr,
             "memory_labels": head.memory.indices,
-            "memory_values": _smallest(head.memory.values_as(np.float32)),
+            "memory_values": head.memory.values_as(np.float32),
         }
     if head.calibration is not None:
         arrays |= {
             "calibration_scores": head.calibration.scores,
             "calibration_probabilities": head.calibration.probabilities,
         }
-    return {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+    return arrays
 
 
 def _head_numbers(head: Head) -> dict[str, Any]:
@@ -328,11 +341,12 @@ def _real(value: Any, finite: bool = True) -> float:
     return float(value)
 
 
-def _smallest(array: Array) -> Array:
-    """In half precision, where nothing is lost by it."""
+def _fits_half(array: Array) -> bool:
+    """Whether nothing is lost in half precision; some rows at a time, for the array may be large."""
     with np.errstate(over="ignore"):
-        half = array.astype(np.float16)
-    return half if np.array_equal(half, array) else array
+        return all(
+            np.array_equal(array[rows].astype(np.float16), array[rows]) for rows in row_slices(len(array))
+        )
 
 
 def _plain(value: Any) -> Any:

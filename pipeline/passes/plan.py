@@ -15,6 +15,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from pipeline.corpus.guard import CHUNK
 from pipeline.corpus.rows import Array
 from pipeline.corpus.store import Corpus
 from pipeline.errors import InputError
@@ -61,7 +62,12 @@ class Wanted:
     error_bars: bool = True
     has_ridge: bool = False
     has_refined: bool = False
+    refine_passes: int = 0
     head_dim: int | None = None
+
+    def topic_count(self, n_terms: int, n_docs: int) -> int:
+        """Topics that there can be at most: as many as the rank of the word pairs."""
+        return min(self.n_components, n_terms, n_docs)
 
     def is_exact(self, n_terms: int) -> bool:
         return self.whitening == "exact" or (self.whitening == "auto" and n_terms <= EXACT_TERMS)
@@ -265,7 +271,11 @@ class _Stages:
         # W and O; sums of Q, and Q; of the EM step the sums, the logarithm of O, and a new O
         held += tall + O + 3 * label_bytes(L, K)
         if wanted.has_refined:
-            held += self._spilled(tall) + 2 * tall + label_bytes(L, K)
+            refined = self._spilled(tall) + label_bytes(L, K)
+            for number in range(1, wanted.refine_passes + 1):
+                stage = self._pass(works[-1], held=held + refined)
+                yield replace(stage, name=f"refine {number}")
+            held += refined + 2 * tall
         weights, memory, choice = 4 * L * K, 0, Cost()
         if self.sizes is not None:
             p = self.sizes.total + 1
@@ -281,7 +291,11 @@ class _Stages:
         yield Stage("head", held, cost=choice)
         model = 2 * tall + (0 if self._ridge is None else array_bytes(self._ridge) + 2 * memory)
         # the memory of labels once more, with words in the order of the source; and their names
-        yield Stage("model", model + weights + _NAME_BYTES * (D + L))
+        model += weights + _NAME_BYTES * (D + L)
+        yield Stage("model", model)
+        # one copy of the memory is gone; a chunk of the largest array, as it is written and packed
+        basis = 0 if self._ridge is None else array_bytes(self._ridge) // 2
+        yield Stage("save", model - memory + 2 * min(4 * CHUNK, max(tall, basis)))
 
     @property
     def _size(self) -> Size:
@@ -289,7 +303,7 @@ class _Stages:
 
     @property
     def _topic_count(self) -> int:
-        return min(self.wanted.n_components, self.corpus.n_terms)
+        return self.wanted.topic_count(self.corpus.n_terms, self.corpus.n_docs)
 
     @property
     def _width(self) -> int:

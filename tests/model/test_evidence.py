@@ -16,7 +16,7 @@ from pipeline import Corpus, InputError, MomentLabeler, ingest_matrices
 from pipeline.ingest.matrices import as_rows
 from pipeline.model.error_bars import ErrorBars
 from pipeline.model.evidence import Explanation, Topic, topic_list
-from pipeline.model.heads import Topics
+from pipeline.model.heads import Head, Topics
 from tests.conftest import random_matrices
 
 HEADS = ["posterior", "ridge", "blend"]
@@ -327,7 +327,8 @@ def test_topics__ties_go_to_the_first() -> None:
     topics = Topics(
         np.full((3, 2), 1 / 3, np.float32), np.array([[0.25, 0.5], [0.75, 0.5]]), np.array([0.5, 0.5])
     )
-    first, second = topic_list(topics, ErrorBars.unknown(2), ["a", "b", "c"], ["x", "y"], 2)
+    head = Head("posterior", topics)
+    first, second = topic_list(head, ErrorBars.unknown(2), ["a", "b", "c"], ["x", "y"], 2)
     assert [first.number, second.number] == [0, 1]
     assert [name for name, _ in first.words] == ["a", "b"]
     assert first.labels == [("y", 0.75), ("x", 0.25)]
@@ -350,6 +351,8 @@ def test_str__topic() -> None:
     assert str(topic) == (
         "topic 4 (12.5%, off by about 0.25 in its words)\n  words:  cat, dog\n  labels: animals"
     )
+    refined = replace(topic, refined=True)
+    assert str(refined).startswith("topic 4 (12.5%; before it was refined, off by about 0.25 in its words)\n")
     unknown = replace(topic, word_error=math.nan, label_error=math.nan)
     assert str(unknown) == "topic 4 (12.5%)\n  words:  cat, dog\n  labels: animals"
 

@@ -16,7 +16,6 @@ from tests import naive_heads
 from tests.model.test_heads import RIDGES, labelled_by_words, naive_features
 
 FITTED = ["refined", *RIDGES]
-pytestmark = pytest.mark.filterwarnings("ignore:.*documents are few")
 Fold = tuple[np.ndarray, Topics | None, RidgeSums | None]
 
 

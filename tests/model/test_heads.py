@@ -30,7 +30,6 @@ KINDS = list(ALL_KINDS)
 RIDGES = ["ridge", "blend"]
 Matrices = tuple[np.ndarray, np.ndarray]
 
-few_documents = pytest.mark.filterwarnings("ignore:.*documents are few")
 fewer_topics = pytest.mark.filterwarnings("ignore:Only . topics instead of")
 
 
@@ -290,7 +289,6 @@ def test_choice__smoothing_that_is_given_is_kept(train: Matrices) -> None:
     assert model.fit_stats_["choice"]["smoothing"] == 0.2
 
 
-@few_documents
 @pytest.mark.parametrize("kind", KINDS)
 def test_few_documents__take_the_defaults(kind: str) -> None:
     X, Y = random_matrices(40, 23, 7)
@@ -302,7 +300,6 @@ def test_few_documents__take_the_defaults(kind: str) -> None:
     assert model.fit_stats_["held_out_docs"] == 0
 
 
-@few_documents
 @fewer_topics
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -16,15 +18,14 @@ from sklearn.metrics import roc_auc_score
 from pipeline import Corpus, InputError, MomentLabeler, Planted, ingest_matrices, ingest_planted
 from pipeline.ingest.synthetic import Lengths, planted_truth
 from pipeline.model import inputs
+from pipeline.model.notes import fit_notes
 from tests import naive_metrics
 from tests import naive_scoring as naive
 from tests.conftest import random_matrices
 
 Matrices = tuple[np.ndarray, np.ndarray]
 
-few_documents = pytest.mark.filterwarnings("ignore:.*documents are few")
 fewer_topics = pytest.mark.filterwarnings("ignore:Only . topics instead of")
-no_weights = pytest.mark.filterwarnings("ignore:The topic weights could not be estimated")
 
 FITTED = ("word_topics_", "label_topics_", "topic_weights_", "whitening_", "eigenvalues_")
 
@@ -299,7 +300,6 @@ def test_fit__more_topics_than_rank() -> None:
     assert len(model.topic_weights_) == 3
 
 
-@few_documents
 def test_fit__more_topics_than_terms() -> None:
     X, Y = random_matrices(300, 9, 4)
     n_used = np.count_nonzero(X.any(axis=0))
@@ -308,10 +308,28 @@ def test_fit__more_topics_than_terms() -> None:
     assert_sensible(model, 9, 4)
 
 
-def test_fit__few_documents_are_warned_about() -> None:
+def test_fit__few_documents_are_noted_without_a_warning() -> None:
     X, Y = random_matrices(40, 23, 7)
-    with pytest.warns(UserWarning, match=r"40 documents are few for 8 topics.*64.*n_components=6"):
-        paper_labeler(8).fit(X, Y)
+    notes = paper_labeler(8, prior="uniform").fit(X, Y).fit_stats_["notes"]
+    assert len(notes) == 1
+    assert re.search(r"guarantee of 8 topics .* 64 documents.* there are 40; .*n_components=6", notes[0])
+    assert paper_labeler(6, prior="uniform").fit(X, Y).fit_stats_["notes"] == []
+
+
+def test_notes__equal_weights() -> None:
+    (note,) = fit_notes(300, np.array([2.0, 0.5, 0.9]), "eigenvalues")
+    assert "same weight, for 2 of the 3 tensor eigenvalues are below 1" in note
+    assert fit_notes(300, np.array([2.0, 0.5, 0.9]), "uniform") == []  # as it was asked for
+    assert fit_notes(300, np.array([2.0, 1.5, 0.9]), "eigenvalues") == []
+
+
+def test_fit__more_topics_than_documents() -> None:
+    """A corpus of n documents has no more than n topics, and the plan knows it."""
+    X, Y = random_matrices(30, 60, 7)
+    with pytest.warns(UserWarning, match="Only .* topics instead of 1000"):
+        model = paper_labeler(1000).fit(X, Y)
+    assert len(model.topic_weights_) <= 30
+    assert model.fit_stats_["plan"]["peak_bytes"] < 1e9
 
 
 def test_fit__one_topic() -> None:
@@ -673,7 +691,6 @@ def test_predict__threshold_chooses_some() -> None:
     assert (model.predict(X, k=2, threshold=0.15).sum(axis=1) == np.minimum(counts, 2)).all()
 
 
-@pytest.mark.filterwarnings("ignore:.*documents are few")
 @pytest.mark.parametrize("share", [0.02, 0.3, 0.75])
 def test_predict__as_many_labels_as_documents_have_without_a_threshold(share: float) -> None:
     X, _ = random_matrices(70, 23, 7)
@@ -774,6 +791,20 @@ def test_evaluate__a_corpus_of_other_labels_is_refused(tmp_path: Path, small_mod
 def test_evaluate__bad_depths_are_refused(small_model: MomentLabeler, ks: tuple[int, ...]) -> None:
     with pytest.raises(InputError, match="ks"):
         small_model.evaluate(*random_matrices(60, 23, 7), ks=ks)
+
+
+@pytest.mark.parametrize("head", ["refined", "blend"])
+def test_guarantee__is_about_the_moments_topics_whatever_the_head(head: str, planted: Corpus) -> None:
+    paper = paper_labeler(4).fit(planted)
+    model = MomentLabeler(4, head=head, head_dim=10).fit(planted)  # type: ignore[arg-type]
+    assert not np.allclose(model.topic_weights_, paper.topic_weights_), "the case that is tested"
+    ours, theirs = asdict(model.guarantee()), asdict(paper.guarantee())
+    assert (ours.pop("refined"), theirs.pop("refined")) == (True, False)
+    assert ours == theirs
+    assert model.guarantee().sentence.startswith("Of the topics as the moments give them, before the head")
+    assert paper.guarantee().sentence.startswith("Theorem 1")
+    assert all("before it was refined, off by" in str(topic) for topic in model.topics())
+    assert not any("refined" in str(topic) for topic in paper.topics())
 
 
 def test_guarantee__delta_is_a_probability(small_model: MomentLabeler) -> None:

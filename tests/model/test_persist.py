@@ -4,6 +4,8 @@ import json
 import shutil
 from collections.abc import Callable
 from dataclasses import asdict
+from datetime import UTC, datetime
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,8 @@ import zarr
 from sklearn.exceptions import NotFittedError
 
 from pipeline import MomentLabeler, StoreError, ingest_matrices
+from pipeline.corpus import guard
+from pipeline.model.persist import open_model
 from tests.conftest import random_matrices
 
 X, Y = random_matrices(300, 23, 7)
@@ -95,13 +99,43 @@ def test_load__has_everything_that_fit_made(model: MomentLabeler, saved: Path) -
     np.testing.assert_equal(asdict(loaded.guarantee(0.1)), asdict(model.guarantee(0.1)))
 
 
-def test_load__a_loaded_model_saves_and_fits_again(saved: Path, tmp_path: Path, model: MomentLabeler) -> None:
+def test_load__a_loaded_model_saves_and_fits_again(
+    tmp_path: Path, model: MomentLabeler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "1700000000")
+    saved = tmp_path / "once.zarr"
+    model.save(saved)
     loaded = MomentLabeler.load(saved)
     loaded.save(tmp_path / "again.zarr")
     files = [p.relative_to(saved) for p in sorted(saved.rglob("*")) if p.is_file()]
     for file in files:
         assert (tmp_path / "again.zarr" / file).read_bytes() == (saved / file).read_bytes(), file
     np.testing.assert_array_equal(loaded.fit(X, Y).word_topics_, model.word_topics_)
+
+
+def test_save__says_who_wrote_it_and_when(
+    tmp_path: Path, model: MomentLabeler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = datetime.now(UTC).replace(microsecond=0)
+    model.save(tmp_path / "now.zarr")
+    written = open_model(tmp_path / "now.zarr")[1]["written"]
+    assert written["threepass"] == metadata.version("threepass")
+    assert before <= datetime.fromisoformat(written["date"]) <= datetime.now(UTC)
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "1700000000")
+    model.save(tmp_path / "then.zarr")
+    assert open_model(tmp_path / "then.zarr")[1]["written"]["date"] == "2023-11-14T22:13:20+00:00"
+
+
+def test_save__large_arrays_are_written_in_half_precision_chunk_by_chunk(
+    model: MomentLabeler, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(guard, "CHUNK", 40)
+    model.save(tmp_path / "cut.zarr")
+    stored = zarr.open_group(tmp_path / "cut.zarr", mode="r")
+    assert stored["basis"].dtype == np.float16
+    assert stored["basis"].nchunks > 3
+    loaded = MomentLabeler.load(tmp_path / "cut.zarr")
+    np.testing.assert_array_equal(loaded.predict_proba(X), model.predict_proba(X))
 
 
 def test_save__plain_models_too(tmp_path: Path) -> None:

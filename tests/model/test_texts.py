@@ -60,6 +60,7 @@ def fitted(
     return folder, corpus, model
 
 
+@pytest.mark.filterwarnings("ignore:.*the model was trained on:UserWarning")
 def test_texts__are_labelled_as_their_corpus_is(fitted: tuple[Path, Corpus, MomentLabeler]) -> None:
     folder, corpus, model = fitted
     texts = [json.loads(line)["text"] for line in (folder / "posts.jsonl").read_text().splitlines()]
@@ -70,13 +71,15 @@ def test_texts__are_labelled_as_their_corpus_is(fitted: tuple[Path, Corpus, Mome
         for given in (texts, tuple(texts), np.array(texts), np.array(texts, object)):
             again, same = some.predict_topk(given, k=2)
             np.testing.assert_array_equal(again, labels)
-            np.testing.assert_allclose(same, scores, rtol=1e-6)
+            # words are added up in another order, and calibration is steep in places
+            np.testing.assert_allclose(same, scores, rtol=0, atol=1e-6)
     np.testing.assert_array_equal(model.predict_topk(texts[3], k=2)[0], labels[3:4])
     Y = corpus.to_scipy()[1]
     assert model.evaluate(texts, Y)["p@1"] == model.evaluate(corpus)["p@1"]
     assert model.predict_proba(["!"]).shape == (1, 3)  # no words at all
 
 
+@pytest.mark.filterwarnings("ignore:.*the model was trained on:UserWarning")
 def test_like__is_what_evaluation_wants(fitted: tuple[Path, Corpus, MomentLabeler]) -> None:
     folder, corpus, model = fitted
     source = write_posts(folder / "other.jsonl", 40, seed=1)

@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -152,8 +153,36 @@ def test_plan__no_limit_is_the_same_everywhere(corpus: Corpus) -> None:
         "labels",
         "head",
         "model",
+        "save",
     ]
     assert json.loads(json.dumps(plan.as_dict()))["peak_bytes"] == plan.peak
+
+
+@pytest.mark.parametrize(
+    ("head", "refine_passes"), [("posterior", 0), ("refined", 1), ("ridge", 0), ("blend", 2)]
+)
+def test_plan__names_the_stages_that_a_fit_goes_through(
+    tmp_path: Path, corpus: Corpus, head: Any, refine_passes: int
+) -> None:
+    model = MomentLabeler(2, head=head, head_dim=20, refine_passes=refine_passes, error_bars=False)
+    planned = [stage.name for stage in model.plan(corpus).stages]
+    done = list(model.fit_to(corpus, tmp_path / "model.zarr").fit_stats_["seconds"])
+    assert done == planned
+    assert list(MomentLabeler.load(tmp_path / "model.zarr").fit_stats_["seconds"]) == done
+    reads = [name for name in done if name.split()[0] in ("pairs", "triples", "labels", "refine")]
+    assert len(reads) == model.n_passes_
+
+
+def test_plan__further_reads_hold_the_sums_of_the_last(corpus: Corpus) -> None:
+    few, many = (
+        {stage.name: stage for stage in MomentLabeler(50, refine_passes=n).plan(corpus).stages}
+        for n in (0, 3)
+    )
+    assert set(many) - set(few) == {"refine 1", "refine 2", "refine 3"}
+    for number in (1, 2, 3):
+        stage = many[f"refine {number}"]
+        assert stage.held >= few["labels"].held
+        assert stage.cost.gathered > 0
 
 
 def test_spill__sums_are_the_same_and_lie_in_files(
@@ -192,7 +221,7 @@ status = dict(line.split(":") for line in Path("/proc/self/status").read_text().
 libraries = int(status["RssFile"].split()[0])
 watcher = threading.Thread(target=watch, daemon=True)
 watcher.start()
-model = MomentLabeler(**parameters).fit(Corpus.open(path))
+model = MomentLabeler(**parameters).fit_to(Corpus.open(path), sys.argv[3])
 done.set()
 watcher.join()
 plan = model.fit_stats_["plan"]
@@ -215,10 +244,11 @@ print(json.dumps({"peak": peak, "projected": plan["peak_bytes"], "spill": plan["
     ids=str,
 )
 def test_plan__measured_memory_is_within_what_was_projected(
-    nytimes: Path, parameters: dict[str, object]
+    nytimes: Path, tmp_path: Path, parameters: dict[str, object]
 ) -> None:
     spill = parameters.get("memory_limit") == "590MB"
-    command = [sys.executable, "-c", FIT, str(nytimes), json.dumps({**parameters, "spill": spill})]
+    arguments = str(nytimes), json.dumps({**parameters, "spill": spill}), str(tmp_path / "model.zarr")
+    command = [sys.executable, "-c", FIT, *arguments]
     output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     found = json.loads(output.splitlines()[-1])
     assert found["spill"] == spill
