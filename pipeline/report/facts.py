@@ -113,12 +113,14 @@ def judged(scores: Scores) -> str:
 
 
 def calibrated_on(model: MomentLabeler) -> str:
-    """On what scores were calibrated, in a sentence; nothing where they were not."""
+    """Which held-out documents scores were calibrated on, in a sentence; nothing where they were not."""
     stats = model.fit_stats_
     n_docs, chosen_on = number(stats.get("held_out_docs")), stats.get("chosen_on")
     if not model.head_.is_calibrated or not n_docs or not isinstance(chosen_on, str):
         return ""
-    return f"Calibrated on {n_docs:,.0f} documents: {clip(chosen_on, 60)}."
+    if chosen_on == "held-out training documents":
+        return f"These were {n_docs:,.0f} training documents."
+    return f"These were {clip(chosen_on, 60)}, {n_docs:,.0f} in all."
 
 
 def about_guarantee(model: MomentLabeler) -> str:
