@@ -143,7 +143,9 @@ class Evaluation:
             ranking_sums(best[: seen.n_docs], labels, (), auc=areas),
             Spread.of(areas),
             reliability,
-            np.zeros(2, np.int64) if self.training is None else self.training.familiar(part.words),
+            np.zeros(2, np.int64)
+            if self.training is None
+            else self.training.familiar(part.words, part.labels),
             _counted(best, part.labels),
         )
 

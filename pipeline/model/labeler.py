@@ -471,7 +471,7 @@ class MomentLabeler(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
         `documents_are` says what the documents are to the model: `training`, `part of training`,
         `overlapping`, `unseen`, or `unknown` for models that cannot tell; and `familiar` which share of them
-        it knows, or knows the words of. Anything that was seen is warned of.
+        are training documents, or have the words and labels of one. Documents that were seen are warned of.
 
         Parameters
         ----------

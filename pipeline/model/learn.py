@@ -84,7 +84,7 @@ class Learned:
     n_reads: int
     """Full reads of the corpus."""
     hashes: Array
-    """(at most MOST_HASHES,) int64: the smallest of the documents, by their words."""
+    """(at most MOST_HASHES,) int64: the smallest of the documents."""
     stats: dict[str, Any] = field(default_factory=dict)
     """Seconds, reads and choices made."""
 

@@ -2,8 +2,8 @@
 
 =====================  ================================================================================
 `word_topics`          float32 (D, K), and likewise the other arrays of `_KEPT` and of the head
-`document_hashes`      int64, the smallest hashes of the training documents' words; and where they were a view
-                       of their store, `document_rows`: a bit for each of its documents
+`document_hashes`      int64, the smallest hashes of the training documents; and where they were a view of
+                       their store, `document_rows`: a bit for each of its documents
 `basis`, `weights`     the head's largest and `memory_values`: float16, which holds them exactly, or float32
 `names/labels/...`     label names, as in a corpus; and `names/terms/...`
 attribute `threepass`  format `threepass-model`, version 1, the estimator's parameters, its statistics,

@@ -15,7 +15,7 @@ _CAUTION = {
 }
 _SEEN = "the scores say how well the model remembers them, not how well it does on new documents"
 _TOLD = 0.005
-"""Share of unseen documents that have the words of a training document, from which on it is told."""
+"""Share of unseen documents that are like a training document, from which on it is told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ class Scores(dict[str, Any]):
             return self.caution or ""
         if share is None or share < _TOLD:
             return "The model has not seen these documents."
-        alike = f"about {percent(share)} of them have the same words as a training document"
+        alike = f"about {percent(share)} of them have the words and labels of a training document"
         return f"The model has not seen these documents; {alike}."
 
     @property

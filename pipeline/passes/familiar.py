@@ -1,4 +1,4 @@
-"""Hashes of documents by their words, and a sample of those that a corpus has.
+"""Hashes of documents by their words and labels, and a sample of those that a corpus has.
 
 The sample is of the smallest hashes: so it is the same however the corpus is cut, and two corpora that share
 documents share them in their samples, too.
@@ -19,25 +19,30 @@ from pipeline.passes.sums import Sums
 MOST_HASHES = 2**15
 
 
-def document_hashes(words: SparseRows) -> Array:
-    """(n,) int64: what documents of the same words, as often, have alike; -1 for those without a word."""
-    out = np.empty(words.n_rows, np.int64)
+def document_hashes(words: SparseRows, labels: SparseRows) -> Array:
+    """(n,) int64: the same for documents of the same words, as often, and labels; -1 for those without words.
+
+    Short documents share their words by chance, and far less often their labels too: of Delicious' 3,185
+    test documents 27 % have the words of a training document, and 2 % its labels as well.
+    """
+    own, theirs = (np.empty(words.n_rows, np.int64) for _ in range(2))
     values = np.zeros(0, np.float32) if words.values is None else words.values_as(np.float32)
-    hash_rows(words.indptr, words.indices, values.view(np.uint32), out)
-    return out
+    hash_rows(words.indptr, words.indices, values.view(np.uint32), own)
+    hash_rows(labels.indptr, labels.indices, values[:0].view(np.uint32), theirs)
+    return np.where(own < 0, -1, (own + theirs) & np.iinfo(np.int64).max)
 
 
 @dataclass(frozen=True, slots=True)
 class SmallestHashes:
-    """The smallest hashes of documents that have words, as a sum: of both, the smallest again."""
+    """The smallest hashes of documents that have words, as a sum: of both, the smallest."""
 
     hashes: Array = field(default_factory=lambda: np.zeros(0, np.int64))
     """(at most MOST_HASHES,) int64, increasing."""
 
     @classmethod
-    def of(cls, words: SparseRows) -> SmallestHashes:
+    def of(cls, words: SparseRows, labels: SparseRows) -> SmallestHashes:
         """Those of some documents."""
-        hashes = np.unique(document_hashes(words))
+        hashes = np.unique(document_hashes(words, labels))
         return cls(hashes[hashes >= 0][:MOST_HASHES])
 
     def __sizeof__(self) -> int:
@@ -79,4 +84,4 @@ class DocumentHashes:
     def add(self, sums: Sums, block: Block) -> None:
         X = block.X
         words = SparseRows(X.indptr, self.term_ids[X.indices], X.values, X.n_columns)
-        sums["smallest"] += SmallestHashes.of(words)
+        sums["smallest"] += SmallestHashes.of(words, block.Y)

@@ -32,7 +32,7 @@ class Fitted(NamedTuple):
 
 @pytest.fixture(scope="module")
 def fitted(tmp_path_factory: pytest.TempPathFactory) -> Fitted:
-    """All documents have words of their own, but for two without any and one that is in both halves."""
+    """All documents have words of their own, but for two without any; and one is in both halves."""
     folder = tmp_path_factory.mktemp("evaluation")
     planted = ingest_planted(
         Planted(600, 200, 12, 4, words=Lengths(20, 18), labels=Lengths(2, 1)), folder / "planted.zarr"
@@ -40,7 +40,8 @@ def fitted(tmp_path_factory: pytest.TempPathFactory) -> Fitted:
     X, Y = (side.toarray() for side in planted.to_scipy())
     X[[3, 4]] = 0
     rows = in_test(np.arange(600), 0.3, 0)
-    X[np.flatnonzero(rows)[0]] = X[np.flatnonzero(~rows)[0]]
+    for side in (X, Y):
+        side[np.flatnonzero(rows)[0]] = side[np.flatnonzero(~rows)[0]]
     whole = ingest_matrices(X, Y, folder / "whole.zarr", block_bytes=20_000)
     train, test = whole.split(test=0.3)
     return Fitted(MomentLabeler(4, n_jobs=2).fit(train), whole, train, test)
@@ -102,6 +103,8 @@ def test_documents__from_elsewhere_are_known_by_their_words(fitted: Fitted, tmp_
     assert unseen["documents_are"] == "unseen"
     assert 0 < unseen["familiar"] < 0.02
     assert model.evaluate(others[0][1:], others[1][1:])["familiar"] == 0
+    relabelled = model.evaluate(X, 1 - Y)  # the same words, as short documents have them
+    assert (relabelled["documents_are"], relabelled["familiar"]) == ("unseen", 0)
     assert model.evaluate(0 * X[:9], Y[:9])["documents_are"] == "unknown"  # no words to know them by
 
 
