@@ -6,7 +6,7 @@ reliability) is measured on a sample of the documents where all of them would ta
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from threading import Lock
 from typing import Any, Literal
@@ -108,12 +108,10 @@ class Evaluation:
         with threadpoolctl.threadpool_limits(1):
             for first in range(0, docs.n_blocks, n_threads):
                 numbers = range(first, min(first + n_threads, docs.n_blocks))
-                parts: list[Part] = []
-                for words, labels in map_tasks(docs.read, numbers, name="read", n_threads=n_threads):
-                    assert labels is not None
-                    parts += _parts(first_row, words, labels)
-                    first_row += words.n_rows
+                parts = _read(docs, numbers, first_row, n_threads)
+                first_row = parts[-1].first_row + parts[-1].words.n_rows
                 yield from map_tasks(of, parts, name="evaluate", n_threads=n_threads)
+                del parts  # before the next ones are read
 
     def of(self, part: Part) -> Measured:
         """The sums over some documents."""
@@ -180,11 +178,16 @@ def sample_share(auc: bool | Literal["all"], n_docs: float, n_labels: int) -> fl
     return most / n_docs if auc != "all" and n_docs > most else 1.0
 
 
-def _parts(first_row: int, words: SparseRows, labels: SparseRows) -> Iterator[Part]:
-    """A block in parts; one part where it is empty."""
-    for start in range(0, max(1, words.n_rows), _DOCUMENTS):
-        rows = start, min(start + _DOCUMENTS, words.n_rows)
-        yield Part(first_row + start, words.slice(*rows), labels.slice(*rows))
+def _read(docs: Documents, numbers: Sequence[int], first_row: int, n_threads: int) -> list[Part]:
+    """Some blocks in parts; one part of a block that is empty."""
+    parts = []
+    for words, labels in map_tasks(docs.read, numbers, name="read", n_threads=n_threads):
+        assert labels is not None
+        for start in range(0, max(1, words.n_rows), _DOCUMENTS):
+            rows = start, min(start + _DOCUMENTS, words.n_rows)
+            parts.append(Part(first_row + start, words.slice(*rows), labels.slice(*rows)))
+        first_row += words.n_rows
+    return parts
 
 
 def _counted(best: Array, labels: SparseRows) -> tuple[Array, Array, Array]:
