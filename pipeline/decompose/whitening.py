@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
@@ -57,7 +56,7 @@ def exact_whitening(M2: Array, n_components: int, seed: int = 0) -> Whitening:
         with threadpoolctl.threadpool_limits(1):
             values, vectors = scipy.sparse.linalg.eigsh(M2, k=K, which="LA", v0=start)
     order = np.argsort(-values)
-    rank = _rank(values[order[:n_components]], n_components)
+    rank = _rank(values[order[:n_components]])
     top, further = order[:rank], values[order[n_components:]]
     return replace(Whitening.of_basis(vectors[:, top], values[top]), further=further[further > 0])
 
@@ -119,7 +118,7 @@ def sketched_whitening(
     if not semidefinite:
         keep &= np.arange(len(values)) >= len(values) - n_components
     if not keep.any():
-        _rank(np.zeros(0), n_components)
+        _rank(np.zeros(0))
     # M2 ~ F F', or M2² ~ F F'; the eigenvectors come from the small F'F
     small = vectors[:, keep] / (np.sqrt(values[keep]) if semidefinite else 1)  # (p, r)
     F = times_in_place(product, small, n_threads)  # (D, r)
@@ -128,7 +127,7 @@ def sketched_whitening(
     order = order[values[order] > 0]
     eigenvalues = values[order] if semidefinite else np.sqrt(values[order])
     order, eigenvalues, further = order[:n_components], eigenvalues[:n_components], eigenvalues[n_components:]
-    rank = _rank(eigenvalues, n_components)
+    rank = _rank(eigenvalues)
     order, eigenvalues = order[:rank], eigenvalues[:rank]
     W = F @ (vectors[:, order] / np.sqrt(values[order] * eigenvalues)).astype(F.dtype)
     return Whitening(W, eigenvalues, further)
@@ -154,7 +153,7 @@ def rotation(eigenvalues: Array, M2: Array) -> tuple[Array, Array]:
     root = np.sqrt(eigenvalues)
     values, vectors = small_eigenpairs(root[:, None] * (M2 + M2.T) / 2 * root)  # Omega'M2 Omega
     order = np.argsort(-values)
-    order = order[: _rank(values[order], len(root))]
+    order = order[: _rank(values[order])]
     return root[:, None] * vectors[:, order] / np.sqrt(values[order]), values[order]
 
 
@@ -180,19 +179,12 @@ def _orthonormal(matrix: Array, n_turns: int = 2, n_threads: int | None = None) 
     return matrix
 
 
-def _rank(values: Array, wanted: int) -> int:
-    """How many of the descending eigenvalues are clearly positive; warns when they are fewer than wanted."""
+def _rank(values: Array) -> int:
+    """How many of the descending eigenvalues are clearly positive."""
     rank = int((values > RANK_TOLERANCE * max(values[0], 0)).sum()) if len(values) else 0
     if rank == 0:
         raise InputError(
             "No two words of the corpus occur together, so there is nothing to learn from. "
             "Found no positive eigenvalue of the word pairs. Check that documents have several known words."
-        )
-    if rank < wanted:
-        warnings.warn(
-            f"Only {rank} topics instead of {wanted}: the matrix of word pairs has numerical rank {rank} "
-            f"(eigenvalue {rank + 1} is below {RANK_TOLERANCE:g} of the first). "
-            f"Use n_components={rank} or fewer, or more documents.",
-            stacklevel=4,
         )
     return rank

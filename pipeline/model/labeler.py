@@ -38,7 +38,7 @@ from pipeline.model.inputs import (
     training_corpus,
     validated,
 )
-from pipeline.model.learn import Clock, Learned, Settings, learn
+from pipeline.model.learn import DEFAULT_TOPICS, Clock, Learned, Settings, learn
 from pipeline.model.learn_head import HeadSettings
 from pipeline.model.notes import fit_notes
 from pipeline.model.parameters import check_parameters
@@ -160,7 +160,7 @@ class MomentLabeler(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     def __init__(
         self,
-        n_components: int = 100,
+        n_components: int = DEFAULT_TOPICS,
         *,
         head: Literal["auto", "posterior", "refined", "ridge", "blend"] = "auto",
         head_dim: int | None = None,
@@ -340,7 +340,10 @@ class MomentLabeler(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         clock.mark("model")
         self.fit_stats_: dict[str, Any] = {
             **learned.stats,
-            "notes": fit_notes(corpus.n_docs, learned.tensor.eigenvalues, self.prior),
+            "notes": [
+                *learned.stats["notes"],
+                *fit_notes(corpus.n_docs, learned.tensor.eigenvalues, self.prior),
+            ],
             "tensor_iterations": learned.tensor.iterations,
             "tensor_converged": learned.tensor.converged,
         }

@@ -42,12 +42,16 @@ from pipeline.passes.triples import EVEN, ODD, Triples, WhitenedMoments
 from pipeline.passes.words import WordView
 from pipeline.tasks import give_back_memory
 
+DEFAULT_TOPICS = 100
+_FEWEST_FOR_BARS = 20
+"""Documents of which one half says something of what the other half would have given."""
+
 
 @dataclass(frozen=True, slots=True)
 class Settings:
     """What decides the result of learning, besides the corpus."""
 
-    n_components: int = 100
+    n_components: int = DEFAULT_TOPICS
     whitening: Literal["auto", "exact", "sketch"] = "auto"
     tensor: Literal["orthogonal", "power"] = "orthogonal"
     prior: Prior = "eigenvalues"
@@ -98,7 +102,7 @@ def learn(corpus: Corpus, settings: Settings, runner: Runner) -> Learned:
     Cost: pass 1 sum nnz(x)² or 2 nnz p, pass 2 nnz K + N K³/6, pass 3 (nnz(X) + nnz(Y)) K multiply-adds;
     memory does not grow with the documents, but for the sample; `Settings.plan` tells what it is.
     """
-    stats: dict[str, Any] = {"corpus": _described(corpus)}
+    stats: dict[str, Any] = {"corpus": _described(corpus), "notes": []}
     clock = Clock(stats)
     view = settings.view
     plan = settings.plan(corpus, runner.n_threads)
@@ -122,6 +126,7 @@ def learn(corpus: Corpus, settings: Settings, runner: Runner) -> Learned:
     stats["whitening_error"] = float(abs(moments.M2 - np.eye(K)).max())
     stats["further_eigenvalues"] = whitening.further.tolist()
     R, eigenvalues = rotation(whitening.eigenvalues, moments.M2)
+    _tell_fewer_topics(len(eigenvalues), settings, stats)
     tensor = decompose(_carried(moments, R).M3, settings.tensor, seed=settings.seed)
     clock.mark("tensor")
 
@@ -130,7 +135,7 @@ def learn(corpus: Corpus, settings: Settings, runner: Runner) -> Learned:
 
     half = None
     bars = ErrorBars.unknown(len(pi))
-    if settings.error_bars:
+    if settings.error_bars and statistics.n_docs >= max(_FEWEST_FOR_BARS, 2 * len(pi)):
         moments = _carried(triples.moments(triple_sums, EVEN), R)
         half = half_directions(moments, tensor, eigenvalues, settings.tensor, settings.seed)
     if half is not None:
@@ -244,6 +249,21 @@ def _sketch(sample: SparseRows, reader: _Reader, settings: Settings) -> Sketch:
     multiply = sample_product(rows, n_threads, drop)
     own = warm_start(multiply, len(words), width, settings.seed, n_threads=n_threads)
     return Sketch.of(own, words, sample.n_columns, n_threads)
+
+
+def _tell_fewer_topics(K: int, settings: Settings, stats: dict[str, Any]) -> None:
+    """A note where nobody asked for so many topics, else a warning."""
+    if settings.n_components <= K:
+        return
+    topics = "topic" if K == 1 else "topics"
+    message = (
+        f"Only {K} {topics} instead of {settings.n_components}: the pairs of words have numerical rank {K}. "
+        f"More topics need more, or longer, documents; n_components={K} asks for no more."
+    )
+    if settings.n_components == DEFAULT_TOPICS:
+        stats["notes"].append(message)
+    else:
+        warnings.warn(message, stacklevel=4)
 
 
 def _check_free(plan: Plan) -> None:

@@ -18,8 +18,8 @@ def fit_notes(n_docs: int, tensor_eigenvalues: Array, prior: Prior) -> list[str]
     notes = []
     if n_docs < K**2:
         notes.append(
-            f"The guarantee of {K:,} topics asks for about K² = {K**2:,} documents, and there are {n_docs:,}; "
-            f"these support n_components={max(1, int(n_docs**0.5))}."
+            f"The guarantee of {K:,} topics asks for about K² = {K**2:,} documents. There are {n_docs:,}, "
+            f"which support n_components={max(1, int(n_docs**0.5))}."
         )
     trusted = tensor_eigenvalues >= 1
     if prior == "eigenvalues" and K > 1 and too_few(trusted):

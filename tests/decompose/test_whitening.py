@@ -234,8 +234,7 @@ def test_sketched__a_large_negative_eigenvalue_is_not_taken_for_a_topic() -> Non
     basis = np.linalg.qr(np.random.default_rng(1).standard_normal((200, 200)))[0]
     values = np.concatenate([[1, 0.5, 0.3], -np.linspace(0.9, 0.01, 40), np.zeros(157)])
     M2 = (basis * values) @ basis.T
-    with pytest.warns(UserWarning, match="Only 3 topics instead of 5"):
-        whitening = from_sketch(M2, 5, 60, semidefinite=False)
+    whitening = from_sketch(M2, 5, 60, semidefinite=False)
     np.testing.assert_allclose(whitening.eigenvalues, [1, 0.5, 0.3], rtol=0.02)
 
 
@@ -429,10 +428,9 @@ def test_rotated__carries_a_tensor() -> None:
     np.testing.assert_allclose(carried.M3, naive.whitened_m3(X, whitening.W), atol=1e-10)
 
 
-def test_rotated__drops_what_is_not_positive_and_says_so() -> None:
+def test_rotated__drops_what_is_not_positive() -> None:
     rough = Whitening.of_basis(np.eye(10)[:, :3], np.array([3.0, 2.0, 1.0]))
-    with pytest.warns(UserWarning, match="Only 2 topics instead of 3"):
-        whitening, R = made_exact(rough, np.diag([1.0, -0.2, 1.1]))
+    whitening, R = made_exact(rough, np.diag([1.0, -0.2, 1.1]))
     assert R.shape == (3, 2)
     np.testing.assert_allclose(whitening.eigenvalues, [3, 1.1])
     np.testing.assert_allclose(whitening.W, rough.W @ R)
@@ -444,10 +442,9 @@ def test_rotated__drops_what_is_not_positive_and_says_so() -> None:
 @pytest.mark.parametrize("make", [exact_whitening, lambda M2, K: from_sketch(M2, K, 60)])
 @pytest.mark.parametrize("D", [40, 700])
 @pytest.mark.parametrize("rank", [1, 3])
-def test_whitening__fewer_topics_than_wanted_with_a_warning(make: Any, D: int, rank: int) -> None:
+def test_whitening__fewer_topics_than_wanted(make: Any, D: int, rank: int) -> None:
     M2 = semidefinite(D, rank)
-    with pytest.warns(UserWarning, match=f"Only {rank} topics instead of 5.*n_components={rank}"):
-        whitening = make(M2, 5)
+    whitening = make(M2, 5)
     assert whitening.W.shape == (D, rank)
     np.testing.assert_allclose(whitening.eigenvalues, 1 / np.arange(1, rank + 1), rtol=1e-4)
     assert_whitens(whitening, M2, 1e-3)
@@ -456,8 +453,7 @@ def test_whitening__fewer_topics_than_wanted_with_a_warning(make: Any, D: int, r
 @pytest.mark.parametrize("make", [exact_whitening, lambda M2, K: from_sketch(M2, K, 60)])
 def test_whitening__more_topics_than_words(make: Any) -> None:
     M2 = semidefinite(6, 6)
-    with pytest.warns(UserWarning, match="Only 6 topics instead of 9"):
-        whitening = make(M2, 9)
+    whitening = make(M2, 9)
     assert_whitens(whitening, M2, 1e-3)
 
 

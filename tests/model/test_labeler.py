@@ -294,7 +294,7 @@ def test_fit__refused_leaves_the_last_fit_whole() -> None:
 def test_fit__more_topics_than_rank() -> None:
     X, Y = random_matrices(3, 23, 7, seed=5)
     X[0, :5] = 1
-    with pytest.warns(UserWarning, match="Only 3 topics instead of 10.*rank 3.*n_components=3"):
+    with pytest.warns(UserWarning, match="Only 3 topics instead of 10:.*rank 3.*n_components=3"):
         model = paper_labeler(10).fit(np.tile(X, (30, 1)), np.tile(Y, (30, 1)))
     assert_sensible(model, 23, 7)
     assert len(model.topic_weights_) == 3
@@ -312,8 +312,24 @@ def test_fit__few_documents_are_noted_without_a_warning() -> None:
     X, Y = random_matrices(40, 23, 7)
     notes = paper_labeler(8, prior="uniform").fit(X, Y).fit_stats_["notes"]
     assert len(notes) == 1
-    assert re.search(r"guarantee of 8 topics .* 64 documents.* there are 40; .*n_components=6", notes[0])
+    assert re.search(
+        r"guarantee of 8 topics .* 64 documents.* There are 40, which support n_components=6", notes[0]
+    )
     assert paper_labeler(6, prior="uniform").fit(X, Y).fit_stats_["notes"] == []
+
+
+def test_fit__fewer_topics_than_the_default_are_noted_without_a_warning() -> None:
+    X, Y = random_matrices(30, 60, 7)
+    model = MomentLabeler(head="posterior").fit(X, Y)
+    K = len(model.topic_weights_)
+    assert K < 30
+    assert model.fit_stats_["notes"][0].startswith(f"Only {K} topics instead of 100")
+
+
+def test_fit__half_of_a_few_documents_measures_nothing() -> None:
+    model = paper_labeler(1).fit(np.ones((1, 3)), np.ones((1, 2)))
+    assert np.isnan(model.error_bars_.words).all()
+    assert "No error bars were measured" in model.guarantee().sentence
 
 
 def test_notes__equal_weights() -> None:
