@@ -8,12 +8,13 @@ from typing import Any
 from pipeline.corpus.rows import Array
 from pipeline.display import html_table
 
+_REMEMBERS = "the scores say how well the model remembers them, not how well it does on new documents"
 _CAUTION = {
-    "training": "These are the documents that the model was trained on",
-    "part of training": "These documents are among those that the model was trained on",
-    "overlapping": "{share} of these documents are also among the training documents",
+    "training": f"These are the documents that the model was trained on: {_REMEMBERS}.",
+    "part of training": f"These documents are among those that the model was trained on: {_REMEMBERS}.",
+    "overlapping": "About {share} of these documents are also among the training documents: expect lower "
+    "scores on new ones.",
 }
-_SEEN = "the scores say how well the model remembers them, not how well it does on new documents"
 _TOLD = 0.005
 """Share of unseen documents that are like a training document, from which on it is told."""
 
@@ -51,7 +52,7 @@ class Scores(dict[str, Any]):
             lines += ["", "{:>14} {:>14} {:>10} {:>10}".format(*self._head)]
             lines += ["{:>14} {:>14} {:>10} {:>10}".format(*row) for row in self._rows]
         if self.get("calibrated") is False:
-            lines.append("Scores are uncalibrated: expect other shares than they say.")
+            lines.append("These scores are uncalibrated: labels come true more or less often than they say.")
         return "\n".join(lines)
 
     __repr__ = __str__
@@ -69,8 +70,8 @@ class Scores(dict[str, Any]):
         are = self.get("documents_are")
         if are not in _CAUTION:
             return None
-        said = _CAUTION[are].format(share=f"About {percent(self['familiar'])}")
-        return f"{said}: {_SEEN}. Evaluate on documents that were set aside before the fit."
+        said = _CAUTION[are].format(share=percent(self["familiar"]))
+        return f"{said} Evaluate on documents that were set aside before the fit."
 
     @property
     def documents(self) -> str:

@@ -107,7 +107,8 @@ def judged(scores: Scores) -> str:
     return {
         "training": f"Judged on the {n} documents that it was trained on: {remembers}.",
         "part of training": f"Judged on {n} of the documents that it was trained on: {remembers}.",
-        "overlapping": f"Judged on {n} documents, about {share} of which it was trained on: {remembers}.",
+        "overlapping": f"Judged on {n} documents, about {share} of which it was trained on: expect less of "
+        "new ones.",
         "unseen": f"Judged on {n} documents that it had not seen.",
     }.get(scores["documents_are"], f"Judged on {n} documents; whether it had seen them cannot be told.")
 
