@@ -101,7 +101,7 @@ def measure(
     started = time.perf_counter()
     model = MomentLabeler(k, **parameters).fit(train)
     fitted = time.perf_counter()
-    scores = model.evaluate(test)
+    scores = model.evaluate(test, auc="all")
     stats = model.fit_stats_
     row = {
         "k": k,

@@ -102,13 +102,17 @@ app.command(
 def evaluate(
     model: Annotated[str, typer.Argument(metavar="MODEL", help="A model.")],
     corpus: Annotated[str, typer.Argument(metavar="CORPUS", help="Documents with their true labels.")],
+    exact: Annotated[
+        bool,
+        typer.Option("--exact", help="AUC and calibration of every document; else of a sample, if many."),
+    ] = False,
     quiet: Quiet = False,
     json_file: Json = None,
 ) -> None:
     """Measure how well a model labels a corpus: AUC, P@k, nDCG@k, recall@k, PSP@k, PSnDCG@k, calibration."""
     labeler, documents = MomentLabeler.load(model), Corpus.open(corpus)
     with ProgressDisplay(quiet, documents) as progress:
-        scores = labeler.evaluate(documents, progress=progress)
+        scores = labeler.evaluate(documents, auc="all" if exact else True, progress=progress)
     tell(str(scores), scores, json_file)
 
 

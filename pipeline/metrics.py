@@ -262,6 +262,31 @@ RELIABILITY_EDGES = (0.0, 0.001, 0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 
 """Bins of probabilities; most pairs of a document and a label lie in the first ones."""
 
 
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """Sums over documents that tell how sure the mean of a measure is."""
+
+    n: int = 0
+    total: float = 0.0
+    squares: float = 0.0
+
+    @classmethod
+    def of(cls, values: Array) -> Spread:
+        """Those of a measure of each document; NaN where it is not defined."""
+        known = values[~np.isnan(values)].astype(np.float64)
+        return cls(len(known), float(known.sum()), float((known**2).sum()))
+
+    def __add__(self, other: Spread) -> Spread:
+        return Spread(self.n + other.n, self.total + other.total, self.squares + other.squares)
+
+    def standard_error(self, n_docs: int) -> float:
+        """Of the mean, for documents drawn at random from `n_docs`; NaN for fewer than two."""
+        if self.n < 2:
+            return math.nan
+        variance = max(0.0, self.squares - self.total**2 / self.n) / (self.n - 1)
+        return math.sqrt(variance / self.n * max(0.0, 1 - self.n / n_docs))
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class ReliabilitySums:
     """Sums over pairs of a document and a label that tell how far probabilities can be taken at their word.
@@ -272,10 +297,13 @@ class ReliabilitySums:
         (3, n_bins): pairs in each bin of probability, the sum of their probabilities, and how many are true.
     squares
         Sum of (probability - truth)².
+    spread
+        Of each document's mean of (probability - truth)².
     """
 
     bins: Array
     squares: float
+    spread: Spread = Spread()
 
     @classmethod
     def zero(cls) -> ReliabilitySums:
@@ -284,7 +312,8 @@ class ReliabilitySums:
 
     def merge(self, other: ReliabilitySums) -> ReliabilitySums:
         """The sums over the pairs of both; neither operand changes."""
-        return ReliabilitySums(self.bins + other.bins, self.squares + other.squares)
+        bins, squares = self.bins + other.bins, self.squares + other.squares
+        return ReliabilitySums(bins, squares, self.spread + other.spread)
 
     def finish(self) -> dict[str, Any]:
         """`brier`, the mean of (probability - truth)²; and `reliability`, a row for each bin that has pairs.
@@ -323,8 +352,9 @@ def reliability_sums(probabilities: Array, Y: SparseRows) -> ReliabilitySums:
         )
     sums = ReliabilitySums.zero()
     edges = np.array(RELIABILITY_EDGES[1:-1])
-    squares = metrics_kernels.reliability(probabilities, Y.indptr, Y.indices, edges, sums.bins)
-    return ReliabilitySums(sums.bins, float(squares))
+    own = np.empty(Y.n_rows)  # (n,)
+    squares = metrics_kernels.reliability(probabilities, Y.indptr, Y.indices, edges, sums.bins, own)
+    return ReliabilitySums(sums.bins, float(squares), Spread.of(own / max(1, Y.n_columns)))
 
 
 def _ratio(total: float, count: float) -> float:

@@ -121,10 +121,13 @@ def largest_weights(indptr: Array, indices: Array, weights: Array, largest: Arra
 
 
 @jit
-def reliability(probabilities: Array, indptr: Array, indices: Array, edges: Array, bins: Array) -> float:
+def reliability(
+    probabilities: Array, indptr: Array, indices: Array, edges: Array, bins: Array, own: Array
+) -> float:
     """Add pairs, probabilities and truths to the bins (3, b) between the inner `edges` (b - 1,).
 
-    Returns the sum of (probability - truth)². An edge belongs to the bin above it.
+    Returns the sum of (probability - truth)², and writes that of each document to `own` (n,). An edge belongs
+    to the bin above it.
     """
     n, L = probabilities.shape
     squares = 0.0
@@ -132,6 +135,7 @@ def reliability(probabilities: Array, indptr: Array, indices: Array, edges: Arra
     for d in range(n):
         for label in indices[indptr[d] : indptr[d + 1]]:
             true[label] = True
+        own[d] = 0
         for label in range(L):
             p = np.float64(probabilities[d, label])
             place = 0
@@ -139,10 +143,11 @@ def reliability(probabilities: Array, indptr: Array, indices: Array, edges: Arra
                 place += 1
             bins[0, place] += 1
             bins[1, place] += p
+            square = p * p
             if true[label]:
                 bins[2, place] += 1
-                squares += (1 - p) * (1 - p)
+                square = (1 - p) * (1 - p)
                 true[label] = False
-            else:
-                squares += p * p
+            squares += square
+            own[d] += square
     return squares

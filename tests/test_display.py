@@ -36,6 +36,7 @@ def test_corpus__tells_its_sizes(corpus: Corpus) -> None:
     assert corpus.fingerprint in corpus._repr_html_()
 
 
+@pytest.mark.filterwarnings("ignore:.*the model was trained on:UserWarning")
 def test_scores__are_a_dictionary_that_prints_tables(corpus: Corpus, tmp_path: Path) -> None:
     scores = MomentLabeler(2).fit(corpus).evaluate(corpus)
     assert isinstance(scores, Scores)
@@ -62,6 +63,7 @@ def test_labeler__shows_parameters_and_once_fitted_what_it_learned(corpus: Corpu
         assert model.scores_mean_ in text
 
 
+@pytest.mark.filterwarnings("ignore:.*the model was trained on:UserWarning")
 def test_evaluate__tells_how_far_it_is(corpus: Corpus) -> None:
     model, told = MomentLabeler(2).fit(corpus), []
     X, Y = corpus.to_scipy()

@@ -48,7 +48,7 @@ def main() -> None:
         "model_bytes": sum(
             path.stat().st_size for path in (folder / "model.zarr").rglob("*") if path.is_file()
         ),
-        "auc": model.evaluate(test, ks=(1,))["auc"],
+        "auc": model.evaluate(test, ks=(1,), auc="all")["auc"],
         "stage_seconds": model.fit_stats_["seconds"],
         "chosen": {
             name: model.fit_stats_[name] for name in ("head_dim", "choice") if name in model.fit_stats_

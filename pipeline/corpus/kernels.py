@@ -70,3 +70,30 @@ def _falls(columns: npt.NDArray[Any]) -> tuple[int, int]:
         falls += columns[entry] <= columns[entry - 1]
         largest = max(largest, columns[entry])
     return falls, np.int64(largest)
+
+
+@numba.njit(nogil=True, cache=True)
+def hash_rows(
+    indptr: npt.NDArray[Any], columns: npt.NDArray[Any], values: npt.NDArray[Any], out: npt.NDArray[Any]
+) -> None:
+    """Write a hash of each row's columns and values, in any order, to `out`; -1 for rows without any.
+
+    `values` are the bits of single precision numbers as uint32, or empty where every value is 1.
+    """
+    one = np.uint64(0x3F800000)  # the bits of 1
+    for row in range(len(indptr) - 1):
+        total = np.uint64(0)
+        for entry in range(indptr[row], indptr[row + 1]):
+            value = np.uint64(values[entry]) if len(values) else one
+            total += _mixed((np.uint64(columns[entry]) << np.uint64(32)) | value)
+        empty = indptr[row] == indptr[row + 1]
+        out[row] = -1 if empty else np.int64(_mixed(total) >> np.uint64(1))
+
+
+@numba.njit(nogil=True, cache=True)
+def _mixed(z: int) -> int:
+    """Splitmix64's finisher."""
+    z += np.uint64(0x9E3779B97F4A7C15)
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return z ^ (z >> np.uint64(31))

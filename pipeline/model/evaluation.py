@@ -1,22 +1,80 @@
-"""Measures of a head's rankings and probabilities, summed over documents."""
+"""Measures of a head's rankings and probabilities, summed over documents.
+
+The best labels of every document give most of them. What needs the score of every label (AUC, Brier,
+reliability) is measured on a sample of the documents where all of them would take long.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from threading import Lock
+from typing import Any, Literal
 
 import numpy as np
+import threadpoolctl
 
 from pipeline.corpus.rows import Array, SparseRows
+from pipeline.corpus.split import in_test
 from pipeline.errors import InputError
-from pipeline.metrics import RankingSums, ReliabilitySums, document_auc, ranking_sums, reliability_sums
-from pipeline.model.heads import Head, Seen
-from pipeline.model.scores import Scores
+from pipeline.metrics import (
+    RankingSums,
+    ReliabilitySums,
+    Spread,
+    document_auc,
+    ranking_sums,
+    reliability_sums,
+)
+from pipeline.model.heads import Head
+from pipeline.model.inputs import Documents
+from pipeline.model.scores import LabelCounts, Scores
 from pipeline.model.scoring import all_scores, top_labels
 from pipeline.model.scoring_kernels import keep_best
+from pipeline.model.training_documents import TrainingDocuments
 from pipeline.passes.run import Progress
+from pipeline.tasks import map_tasks, n_cpus
 
-Measured = tuple[RankingSums, ReliabilitySums]
+SCORES = 100_000_000
+"""Documents times labels that are scored in a few seconds; of more, a sample of about as many."""
+FEWEST_SAMPLED = 1000
+_SAMPLE_SEED = 2**32 + 5
+"""Not a seed that users split by: a split's test side is not to be cut along the same hash again."""
+_DOCUMENTS = 4096
+"""Documents of a task."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Some of the documents."""
+
+    first_row: int
+    words: SparseRows
+    labels: SparseRows
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """Sums over documents, and the labels that are counted."""
+
+    ranking: RankingSums
+    areas: RankingSums
+    """The AUC alone, of the documents that have every label scored."""
+    area_spread: Spread
+    reliability: ReliabilitySums
+    familiar: Array
+    """(2,) as from `TrainingDocuments.familiar`."""
+    labels: tuple[Array, ...] = ()
+    """The true labels of all documents; those that are among the best; and all best labels."""
+
+    def merge(self, other: Measured) -> Measured:
+        """The sums over the documents of both; labels are counted one part at a time."""
+        return Measured(
+            self.ranking.merge(other.ranking),
+            self.areas.merge(other.areas),
+            self.area_spread + other.area_spread,
+            self.reliability.merge(other.reliability),
+            self.familiar + other.familiar,
+        )
 
 
 @dataclass(frozen=True)
@@ -27,43 +85,129 @@ class Evaluation:
     ks: tuple[int, ...]
     inverse_propensity: Array
     """(L,)."""
-    every_label: bool
-    """Also what needs the score of every label."""
+    share: float
+    """Of the documents, those that have every label scored: 1 for all."""
+    training: TrainingDocuments | None
 
-    def of(self, seen: Seen, labels: SparseRows | None) -> Measured:
+    def over(
+        self, docs: Documents, n_docs: int, n_threads: int | None, progress: Progress | None
+    ) -> Iterator[Measured]:
+        """The sums over some documents at a time, in order.
+
+        As many blocks as there are threads are read at a time, and worked on in equal parts.
+        """
+        n_threads = n_threads or n_cpus()
+        tell, first_row = _Told(progress, n_docs), 0
+
+        def of(part: Part) -> Measured:
+            measured = self.of(part)
+            tell.add(part.words.n_rows)
+            return measured
+
+        # one BLAS thread in each task: the task is the unit of parallelism
+        with threadpoolctl.threadpool_limits(1):
+            for first in range(0, docs.n_blocks, n_threads):
+                numbers = range(first, min(first + n_threads, docs.n_blocks))
+                parts = _read(docs, numbers, first_row, n_threads)
+                first_row = parts[-1].first_row + parts[-1].words.n_rows
+                yield from map_tasks(of, parts, name="evaluate", n_threads=n_threads)
+                del parts  # before the next ones are read
+
+    def of(self, part: Part) -> Measured:
         """The sums over some documents."""
-        assert labels is not None
-        head = self.head
+        head, labels = self.head, part.labels
         if labels.n_columns != head.n_labels:
             raise InputError(
                 f"The labels do not fit the model. Found {labels.n_columns} columns, "
                 f"the model has {head.n_labels}. Use the columns of the training data."
             )
-        k, reliability = max(self.ks), ReliabilitySums.zero()
-        if not self.every_label:
+        seen, k = head.see(part.words), max(self.ks)
+        best = np.full((seen.n_docs, k), -1, np.int32)
+        if self.share < 1:
             best, _ = top_labels(head, seen, k)
-            return ranking_sums(best, labels, self.ks, self.inverse_propensity), reliability
-        areas, best = np.empty(seen.n_docs), np.full((seen.n_docs, k), -1, np.int32)
-        for rows, scores in all_scores(head, seen):
-            own = labels.slice(rows.start, rows.stop)
+            numbers = part.first_row + np.arange(seen.n_docs)
+            rows = np.flatnonzero(in_test(numbers, self.share, _SAMPLE_SEED))
+            seen, labels = seen.take(rows), labels.take(rows)
+        areas, reliability = np.empty(seen.n_docs), ReliabilitySums.zero()
+        for some, scores in all_scores(head, seen):
+            own = labels.slice(some.start, some.stop)
             ranking = head.ranking(scores, slice(0, head.n_labels))
-            keep_best(ranking, 0, best[rows], np.full((len(ranking), k), -np.inf, np.float32))
-            areas[rows] = document_auc(ranking, own)
+            if self.share == 1:
+                keep_best(ranking, 0, best[some], np.full((len(ranking), k), -np.inf, np.float32))
+            areas[some] = document_auc(ranking, own)
             reliability = reliability.merge(reliability_sums(head.probabilities(scores), own))
-        return ranking_sums(best, labels, self.ks, self.inverse_propensity, areas), reliability
+        return Measured(
+            ranking_sums(best, part.labels, self.ks, self.inverse_propensity),
+            ranking_sums(best[: seen.n_docs], labels, (), auc=areas),
+            Spread.of(areas),
+            reliability,
+            np.zeros(2, np.int64)
+            if self.training is None
+            else self.training.familiar(part.words, part.labels),
+            _counted(best, part.labels),
+        )
 
-    def finish(self, parts: Iterable[Measured]) -> Scores:
-        """All metrics, from the sums of all documents."""
-        ranking, reliability = RankingSums.zero(self.ks), ReliabilitySums.zero()
-        for some_ranking, some_reliability in parts:
-            ranking, reliability = ranking.merge(some_ranking), reliability.merge(some_reliability)
-        return Scores({**ranking.finish(), **(reliability.finish() if self.every_label else {})})
+    def finish(self, parts: Iterable[Measured]) -> tuple[Scores, Array]:
+        """All metrics, from the sums of all documents; and what `TrainingDocuments.familiar` says of them."""
+        zero = RankingSums.zero(self.ks), RankingSums.zero(()), Spread()
+        total = Measured(*zero, ReliabilitySums.zero(), np.zeros(2, np.int64))
+        counts = np.zeros((3, self.head.n_labels), np.int64)
+        for part in parts:
+            total = total.merge(part)
+            for count, labels in zip(counts, part.labels, strict=True):
+                count += np.bincount(labels, minlength=len(count))
+        found: dict[str, Any] = {}
+        if self.share > 0:
+            found |= total.areas.finish() | total.reliability.finish()
+            found["calibrated"] = self.head.is_calibrated
+        if 0 < self.share < 1:
+            n_docs = total.ranking.n_docs
+            found["n_sampled"] = total.areas.n_docs
+            found["auc_se"] = total.area_spread.standard_error(n_docs)
+            found["brier_se"] = total.reliability.spread.standard_error(n_docs)
+        scores = Scores(found | total.ranking.finish())
+        scores.by_label = LabelCounts(*counts)
+        return scores, total.familiar
 
 
-def told(parts: Iterable[Measured], progress: Progress, n_docs: int) -> Iterator[Measured]:
-    """The same sums; after each, how many documents are done."""
-    done = 0
-    for part in parts:
-        yield part
-        done += part[0].n_docs
-        progress("evaluate", done, n_docs)
+def sample_share(auc: bool | Literal["all"], n_docs: float, n_labels: int) -> float:
+    """Share of the documents that have every label scored; of all where their number is not known."""
+    if not auc:
+        return 0.0
+    most = max(FEWEST_SAMPLED, SCORES // max(1, n_labels))
+    return most / n_docs if auc != "all" and n_docs > most else 1.0
+
+
+def _read(docs: Documents, numbers: Sequence[int], first_row: int, n_threads: int) -> list[Part]:
+    """Some blocks in parts; one part of a block that is empty."""
+    parts = []
+    for words, labels in map_tasks(docs.read, numbers, name="read", n_threads=n_threads):
+        assert labels is not None
+        for start in range(0, max(1, words.n_rows), _DOCUMENTS):
+            rows = start, min(start + _DOCUMENTS, words.n_rows)
+            parts.append(Part(first_row + start, words.slice(*rows), labels.slice(*rows)))
+        first_row += words.n_rows
+    return parts
+
+
+def _counted(best: Array, labels: SparseRows) -> tuple[Array, Array, Array]:
+    """True labels of documents, those that are among their best (n, k), and these."""
+    rows = np.repeat(np.arange(labels.n_rows), np.diff(labels.indptr))
+    hit = (best[rows] == labels.indices[:, None]).any(axis=1)
+    return labels.indices, labels.indices[hit], best[best >= 0]
+
+
+class _Told:
+    """How many documents are done, told from any thread."""
+
+    def __init__(self, tell: Progress | None, n_docs: float) -> None:
+        self._tell, self._n_docs, self._done = tell, n_docs, 0
+        self._lock = Lock()
+        self.add(0)
+
+    def add(self, n_docs: int) -> None:
+        """So many more."""
+        with self._lock:
+            self._done += n_docs
+            if self._tell is not None:
+                self._tell("evaluate", self._done, self._n_docs)

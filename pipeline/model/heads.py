@@ -20,9 +20,7 @@ from pipeline.passes.weighting import Weighting
 Kind = Literal["posterior", "refined", "ridge", "blend"]
 _SHARES = "P[label | document] of the topic model: the labels' shares, which add up to 1 over all labels"
 _CALIBRATED = "the probability that the document carries the label, calibrated on held-out documents"
-_UNCALIBRATED = (
-    "scores between 0 and 1, uncalibrated: too few training documents to make probabilities of them"
-)
+_UNCALIBRATED = "a number between 0 and 1, uncalibrated: there were too few training documents for that"
 KINDS = get_args(Kind)
 
 

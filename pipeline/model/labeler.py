@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, replace
@@ -23,7 +24,7 @@ from pipeline.decompose.tall import reorder_rows
 from pipeline.errors import InputError
 from pipeline.metrics import propensities
 from pipeline.model.error_bars import ErrorBars
-from pipeline.model.evaluation import Evaluation, told
+from pipeline.model.evaluation import Evaluation, sample_share
 from pipeline.model.evidence import Explanation, Topic, explanation, topic_list
 from pipeline.model.guarantee import Guarantee, guarantee
 from pipeline.model.heads import Head, Kind, Seen
@@ -45,6 +46,7 @@ from pipeline.model.scores import Scores
 from pipeline.model.scoring import all_scores, labels_above, top_labels
 from pipeline.model.summary import fitted_table
 from pipeline.model.texts import TextEncoder, as_text_list, check_like
+from pipeline.model.training_documents import TrainingDocuments, relation
 from pipeline.passes.checkpoints import RunDirectory
 from pipeline.passes.pairs import Statistics
 from pipeline.passes.plan import Plan
@@ -130,6 +132,8 @@ class MomentLabeler(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         Share of that tensor which the topics leave unexplained.
     error_bars_ : ErrorBars
         For each topic the measured L1 error of its words and of its labels, before any refinement.
+    training_documents_ : TrainingDocuments or None
+        By which `evaluate` knows documents that the model has seen.
     n_passes_ : int
         Full reads of the corpus: 3, and `refine_passes`.
     text_ : TextInfo or None
@@ -319,6 +323,7 @@ class MomentLabeler(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         in_source = np.argsort(corpus.term_ids)
         self.label_counts_: Array = learned.label_counts
         self.statistics_: Statistics = learned.statistics
+        self.training_documents_: TrainingDocuments | None = TrainingDocuments.of(corpus, learned.hashes)
         self.head_: Head = learned.head.reordered(in_source, self.n_jobs)
         W = learned.whitening.W.astype(np.float32, copy=False)
         self.whitening_: Array = reorder_rows(W, in_source, self.n_jobs)
@@ -463,10 +468,14 @@ class MomentLabeler(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         *,
         ks: Sequence[int] = (1, 3, 5),
         propensity: tuple[float, float] = (0.55, 1.5),
-        auc: bool = True,
+        auc: bool | Literal["all"] = True,
         progress: Progress | None = None,
     ) -> Scores:
         """How well the predicted ranking of labels fits the true ones, and how honest the probabilities are.
+
+        `documents_are` says what the documents are to the model: `training`, `part of training`,
+        `overlapping`, `unseen`, or `unknown` for models that cannot tell; and `familiar` which share of them
+        are training documents, or have the words and labels of one. Documents that were seen are warned of.
 
         Parameters
         ----------
@@ -479,10 +488,30 @@ class MomentLabeler(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         auc
             Also what needs the score of every label: the AUC of each document, averaged; the Brier score, the
             mean of (probability - truth)² over documents and labels; and `reliability`, a table of how often
-            labels of about a probability are right.
+            labels of about a probability are right. Where documents times labels are many, a sample of
+            `n_sampled` documents has them, and `auc_se` and `brier_se` are standard errors; "all" takes every
+            document, however long it takes.
         progress
-            Called as `progress("evaluate", documents done, documents in all)`.
+            Called as `progress("evaluate", documents done, documents in all)`, from any thread.
         """
+        scores = self._evaluate(X, Y, ks, propensity, auc, progress)
+        if scores.caution:
+            warnings.warn(scores.caution, stacklevel=2)
+        return scores
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """P@1: how often the best label is right."""
+        return float(self._evaluate(X, y, ks=(1,), auc=False)["p@1"])
+
+    def _evaluate(
+        self,
+        X: Any,
+        Y: Any,
+        ks: Sequence[int],
+        propensity: tuple[float, float] = (0.55, 1.5),
+        auc: bool | Literal["all"] = True,
+        progress: Progress | None = None,
+    ) -> Scores:
         if isinstance(X, Corpus) and Y is not None:
             raise InputError(
                 "A corpus holds its own labels. Found a second argument. Call evaluate(corpus) alone."
@@ -495,15 +524,15 @@ class MomentLabeler(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             check_like(X, self._fitted().text_, self.term_names_, self.label_names_)
         if not ks or min(ks) < 1:
             raise InputError(f"ks are depths of the ranking. Found {ks!r}. Pass some, as in (1, 3, 5).")
-        head = self._ranking_head()
+        head, n_docs, known = self._ranking_head(), _n_docs(X), self.training_documents_
         inverse = 1 / propensities(self.label_counts_, self.statistics_.n_docs, *propensity)
-        evaluation = Evaluation(head, tuple(ks), inverse, auc)
-        parts = self._over_documents(X, evaluation.of, Y, head=head)
-        return evaluation.finish(parts if progress is None else told(parts, progress, _n_docs(X)))
-
-    def score(self, X: Any, y: Any = None) -> float:
-        """P@1: how often the best label is right."""
-        return float(self.evaluate(X, y, ks=(1,), auc=False)["p@1"])
+        evaluation = Evaluation(head, tuple(ks), inverse, sample_share(auc, n_docs, head.n_labels), known)
+        parts = evaluation.over(self._documents(X, Y), n_docs, self.n_jobs, progress)
+        scores, familiar = evaluation.finish(parts)
+        within = known.within(X) if known is not None and isinstance(X, Corpus) else None
+        said = relation(known, familiar, scores["n_docs"], within, self.statistics_.n_docs)
+        scores["documents_are"], scores["familiar"] = said
+        return scores
 
     def _ranking_head(self) -> Head:
         """The head that ranks as `tail_weight` asks."""
@@ -652,7 +681,9 @@ def _run_directory(
 
 
 def _n_docs(X: Any) -> int:
-    return X.n_docs if isinstance(X, Corpus) else X.shape[0] if hasattr(X, "shape") else len(X)
+    if isinstance(X, Corpus | str):
+        return 1 if isinstance(X, str) else X.n_docs
+    return X.shape[0] if hasattr(X, "shape") else len(X)
 
 
 def _check_k(k: int) -> None:

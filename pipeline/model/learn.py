@@ -28,6 +28,7 @@ from pipeline.errors import InputError
 from pipeline.model.error_bars import ErrorBars, half_directions, word_error_bars
 from pipeline.model.heads import Head, Topics
 from pipeline.model.learn_head import HeadLearning, HeadSettings
+from pipeline.passes.familiar import DocumentHashes
 from pipeline.passes.labels import Directions, Labels
 from pipeline.passes.machine import available_bytes, peak_bytes
 from pipeline.passes.pairs import Pairs, Sketch, Statistics, exact_m2, sketched_m2
@@ -86,6 +87,8 @@ class Learned:
     error_bars: ErrorBars
     n_reads: int
     """Full reads of the corpus."""
+    hashes: Array
+    """(at most MOST_HASHES,) int64: the smallest of the documents."""
     stats: dict[str, Any] = field(default_factory=dict)
     """Seconds, reads and choices made."""
 
@@ -109,7 +112,7 @@ def learn(corpus: Corpus, settings: Settings, runner: Runner) -> Learned:
     reader = _Reader(corpus, replace(runner, at_a_time=plan.at_a_time, spill=plan.spill), plan)
     head = HeadLearning(settings.head, corpus, view, settings.seed, plan.at_a_time, plan.sizes, stats)
     head.tell_sizes()
-    whitening, statistics = _whiten(reader, settings, clock, head)
+    whitening, statistics, hashes = _whiten(reader, settings, clock, head)
 
     K = len(whitening.eigenvalues)
     triples = Triples(view, _float32(whitening.W), settings.error_bars)
@@ -169,7 +172,7 @@ def learn(corpus: Corpus, settings: Settings, runner: Runner) -> Learned:
     stats["model_bytes"] = fitted.nbytes
     stats["run"] = runner.files.stats()
     n_reads = 3 + settings.head.refine_passes
-    return Learned(fitted, label_counts, whitening, tensor, statistics, bars, n_reads, stats)
+    return Learned(fitted, label_counts, whitening, tensor, statistics, bars, n_reads, hashes, stats)
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,15 +204,16 @@ def _carried(moments: WhitenedMoments, R: Array) -> WhitenedMoments:
 
 def _whiten(
     reader: _Reader, settings: Settings, clock: Clock, head: HeadLearning
-) -> tuple[Whitening, Statistics]:
-    """Pass 1 and the whitening made from it."""
+) -> tuple[Whitening, Statistics, Array]:
+    """Pass 1 and the whitening made from it; and hashes of the documents."""
     corpus, runner = reader.corpus, reader.runner
+    known = DocumentHashes(corpus.term_ids)
     view, K, D = settings.view, settings.n_components, corpus.n_terms
     exact = settings.wanted.is_exact(D)
     clock.stats["whitening"] = "exact" if exact else "sketch"
     clock.stats["sample_share"] = 0.0
     if exact:
-        sums, *beside = reader.read(Pairs(view, D), *head.beside_pairs())
+        sums, hashes, *beside = reader.read(Pairs(view, D), known, *head.beside_pairs())
         clock.mark("pairs")
         _check_enough(sums)
         whitening = exact_whitening(exact_m2(sums, view), K, settings.seed)
@@ -219,8 +223,8 @@ def _whiten(
         sketch = _sketch(view.words_of(sample), reader, settings)
         del sample
         clock.mark("warm start")
-        works = [Pairs(view, D, sketch), *head.beside_pairs()]
-        sums, *beside = reader.read(*works, held=held)
+        works: list[Pass] = [Pairs(view, D, sketch), known, *head.beside_pairs()]
+        sums, hashes, *beside = reader.read(*works, held=held)
         del held, works
         clock.mark("pairs")
         _check_enough(sums)
@@ -231,7 +235,7 @@ def _whiten(
         del product, sketch
     head.after_pairs(beside)
     clock.mark("whitening")
-    return whitening, Statistics.of(sums)
+    return whitening, Statistics.of(sums), hashes["smallest"].hashes
 
 
 def _sketch(sample: SparseRows, reader: _Reader, settings: Settings) -> Sketch:

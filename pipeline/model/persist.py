@@ -2,6 +2,8 @@
 
 =====================  ================================================================================
 `word_topics`          float32 (D, K), and likewise the other arrays of `_KEPT` and of the head
+`document_hashes`      int64, the smallest hashes of the training documents; and where they were a view of
+                       their store, `document_rows`: a bit for each of its documents
 `basis`, `weights`     the head's largest and `memory_values`: float16, which holds them exactly, or float32
 `names/labels/...`     label names, as in a corpus; and `names/terms/...`
 attribute `threepass`  format `threepass-model`, version 1, the estimator's parameters, its statistics,
@@ -43,7 +45,9 @@ from pipeline.model.heads import KINDS, Head, Ridge, Topics
 from pipeline.model.labeler import MomentLabeler
 from pipeline.model.learn import Clock
 from pipeline.model.parameters import check_parameters
+from pipeline.model.training_documents import TrainingDocuments
 from pipeline.passes.checkpoints import RUN_LOG
+from pipeline.passes.familiar import MOST_HASHES
 from pipeline.passes.pairs import Statistics
 from pipeline.passes.weighting import SCHEMES, Weighting
 
@@ -96,6 +100,11 @@ def _write_arrays(model: MomentLabeler, folder: Path) -> tuple[zarr.Group, dict[
     arrays = {name: np.asarray(getattr(model, f"{name}_"), dtype) for name, dtype in _KEPT.items()}
     arrays |= {"word_errors": model.error_bars_.words, "label_errors": model.error_bars_.labels}
     arrays |= _head_arrays(model.head_)
+    known = model.training_documents_
+    if known is not None:
+        arrays["document_hashes"] = known.hashes
+        if known.rows is not None:
+            arrays["document_rows"] = known.rows
     checksums: dict[str, int] = {}
     for name, array in arrays.items():
         halved = name in _HALVED and _fits_half(array)
@@ -106,12 +115,14 @@ def _write_arrays(model: MomentLabeler, folder: Path) -> tuple[zarr.Group, dict[
 
 
 def _write_mark(model: MomentLabeler, root: zarr.Group, checksums: dict[str, int]) -> None:
+    known = model.training_documents_
     mark = {
         "parameters": {name: _plain(value) for name, value in model.get_params().items()},
         "crc32c": checksums,
         "statistics": asdict(model.statistics_),
         "head": _head_numbers(model.head_),
         "text": None if model.text_ is None else model.text_.as_dict(),
+        "documents": None if known is None else {"store": known.store, "all": known.rows is None},
         **{name: getattr(model, f"{name}_") for name in _NUMBERS},
     }
     write_mark(root, FORMAT, VERSION, mark)
@@ -168,12 +179,24 @@ def _loaded(root: zarr.Group, mark: dict[str, Any]) -> MomentLabeler:
     model.head_ = _head(stored, mark["head"], (D, K, L))
     model.whitening_ = stored.read("whitening", (D, K), np.float32)
     model.n_features_in_ = D
+    model.training_documents_ = _training_documents(stored, mark.get("documents"))
     model.text_ = None if mark.get("text") is None else TextInfo.from_dict(mark["text"])
     bits = None if model.text_ is None else model.text_.tokenizer.hash_bits
     if bits is not None and 2**bits != D:  # compiled loops do not look where they write
         raise ValueError(f"words are hashed to {bits} bits, and there are {D}")
     model.guarantee()  # raises where statistics and eigenvalues are not those of any corpus
     return model
+
+
+def _training_documents(stored: _Stored, numbers: Any) -> TrainingDocuments | None:
+    """What tells them from others; None in models from before it was kept."""
+    if numbers is None:
+        return None
+    hashes = stored.read("document_hashes", (None,), np.int64)
+    if len(hashes) > MOST_HASHES or (hashes[1:] <= hashes[:-1]).any() or hashes.min(initial=0) < 0:
+        raise DamageError("document_hashes", "they do not increase from 0 or above, or are too many")
+    rows = None if numbers["all"] else stored.read("document_rows", (None,), np.uint8)
+    return TrainingDocuments(str(numbers["store"]), rows, hashes)
 
 
 def _head_arrays(head: Head) -> dict[str, Array]:

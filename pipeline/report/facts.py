@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from pipeline.model.labeler import MomentLabeler
+from pipeline.model.scores import Scores, percent
 from pipeline.report.measures import Measures
 
 TABLE_BYTES = 1_000_000
@@ -99,6 +100,42 @@ def held_out(model: MomentLabeler) -> dict[str, float]:
     return numbers(stats.get("held_out", stats.get("held_out_topics")))
 
 
+def judged(scores: Scores) -> str:
+    """What the model was judged on, in a sentence."""
+    n, share = f"{scores['n_docs']:,}", percent(scores["familiar"] or 0)
+    remembers = "this says how well it remembers them, not how well it does on new documents"
+    return {
+        "training": f"Judged on the {n} documents that it was trained on: {remembers}.",
+        "part of training": f"Judged on {n} of the documents that it was trained on: {remembers}.",
+        "overlapping": f"Judged on {n} documents, about {share} of which it was trained on: expect less of "
+        "new ones.",
+        "unseen": f"Judged on {n} documents that it had not seen.",
+    }.get(scores["documents_are"], f"Judged on {n} documents; whether it had seen them cannot be told.")
+
+
+def calibrated_on(model: MomentLabeler) -> str:
+    """Which held-out documents scores were calibrated on, in a sentence; nothing where they were not."""
+    stats = model.fit_stats_
+    n_docs, chosen_on = number(stats.get("held_out_docs")), stats.get("chosen_on")
+    if not model.head_.is_calibrated or not n_docs or not isinstance(chosen_on, str):
+        return ""
+    if chosen_on == "held-out training documents":
+        return f"These were {n_docs:,.0f} training documents."
+    return f"These were {clip(chosen_on, 60)}, {n_docs:,.0f} in all."
+
+
+def about_guarantee(model: MomentLabeler) -> str:
+    """Which numbers the theorem and the error bars belong to, and whether labels are scored by them."""
+    by = {
+        "posterior": "those topics, as in the paper.",
+        "refined": "the topics after their refinement; nothing is promised of these.",
+        "ridge": "ridge regression; nothing is promised of it.",
+        "blend": "ridge regression and the topics after their refinement; nothing is promised of these.",
+    }
+    about = "The theorem and the error bars are about the topics as the paper's method found them."
+    return f"{about} This model scores labels by {by[model.head_.kind]}"
+
+
 def corpus_facts(model: MomentLabeler) -> list[tuple[str, str]]:
     """Names and values, for a list of facts."""
     s, counts = model.statistics_, model.label_counts_
@@ -124,7 +161,7 @@ def corpus_facts(model: MomentLabeler) -> list[tuple[str, str]]:
 
 
 def label_rows(model: MomentLabeler, measures: Measures | None) -> list[list[Any]]:
-    """The most frequent labels, as many as fit: name, documents, main topic, its share; in test, found."""
+    """The most frequent labels, as many as fit: name, documents, main topic, its share; judged, found."""
     counts, topics = model.label_counts_, model.head_.topics
     order = np.argsort(-counts, kind="stable")[:TABLE_LABELS]
     joint = topics.Q[order].astype(np.float64) * topics.pi  # P[label, topic]
@@ -140,7 +177,7 @@ def label_rows(model: MomentLabeler, measures: Measures | None) -> list[list[Any
             round(float(share[place]), 3),
         ]
         if measures is not None:
-            row += [int(measures.occurrences[label]), int(measures.found[label])]
+            row += [int(measures.labels.true[label]), int(measures.labels.found[label])]
         size += len(embedded(row)) + 1
         if size > TABLE_BYTES:
             break

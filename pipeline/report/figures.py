@@ -10,6 +10,7 @@ from markupsafe import Markup
 
 from pipeline.corpus.rows import Array
 from pipeline.model.evidence import Topic
+from pipeline.model.scores import Scores
 from pipeline.report.facts import clip
 from pipeline.report.layout import distances, flat_map, spread
 from pipeline.report.measures import FrequencyBand
@@ -76,20 +77,25 @@ def label_curve(counts: Array) -> Markup:
     return drawing(frame.width, frame.height, title, frame.axes(), line)
 
 
-def calibration(rows: Sequence[dict[str, float]]) -> Markup:
-    """Predicted against observed probability."""
-    frame = Frame(Axis(0, 1), Axis(0, 1), "predicted probability", "share that is true", height=320)
+def calibration(scores: Scores) -> Markup:
+    """Predicted probability, or score where it is not calibrated, against the share that is true."""
+    rows, is_calibrated = scores["reliability"], scores["calibrated"]
+    predicted, title = "score", "Scores against observed shares"
+    if is_calibrated:
+        predicted, title = "predicted probability", "Predicted probabilities against observed shares"
+    frame = Frame(Axis(0, 1), Axis(0, 1), predicted, "share that is true", height=320)
     diagonal = element("line", x1=frame.px(0), y1=frame.py(0), x2=frame.px(1), y2=frame.py(1), class_="mark")
     points = " ".join(f"{frame.px(row['predicted']):.1f},{frame.py(row['observed']):.1f}" for row in rows)
     parts = [frame.axes(), diagonal, element("polyline", points=points, class_="line first")]
     for row in rows:
         said = (
-            f"{row['pairs']:,} pairs of a document and a label: predicted {row['predicted']:.3f}, "
+            f"{row['pairs']:,} pairs of a document and a label: "
+            f"{'predicted' if is_calibrated else 'score'} {row['predicted']:.3f}, "
             f"observed {row['observed']:.3f}"
         )
         size = 2 + 0.7 * math.log10(max(row["pairs"], 1))
         parts.append(_dot(frame, row["predicted"], row["observed"], size, "dot first", said))
-    return drawing(frame.width, frame.height, "Predicted probabilities against observed shares", *parts)
+    return drawing(frame.width, frame.height, title, *parts)
 
 
 def frequency_bars(bands: Sequence[FrequencyBand]) -> Markup:

@@ -1,11 +1,10 @@
-"""What a report shows of a test corpus: how well labels were found, by their frequency, and some examples."""
+"""What a report shows of documents that a model is judged on: how well labels were found, and examples."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -14,6 +13,7 @@ from pipeline.corpus.store import Corpus
 from pipeline.errors import InputError
 from pipeline.model.evidence import Explanation
 from pipeline.model.labeler import MomentLabeler
+from pipeline.model.scores import LabelCounts, Scores
 from pipeline.passes.run import Progress
 
 BEST = 5
@@ -35,7 +35,7 @@ class FrequencyBand:
     name: str
     labels: int
     occurrences: int
-    """True labels of test documents."""
+    """True labels of the judged documents."""
     found: int
     """Those of them that are among the five best."""
     predicted: int
@@ -51,7 +51,7 @@ class Guess:
     """A predicted label."""
 
     label: str
-    probability: float
+    score: float
     right: bool
 
 
@@ -82,13 +82,11 @@ class Measures:
     """All that was measured on a test corpus."""
 
     n_docs: int
-    scores: dict[str, Any]
+    scores: Scores
     """As from `MomentLabeler.evaluate`."""
     bands: list[FrequencyBand]
-    occurrences: Array
-    """(L,): test documents with each label."""
-    found: Array
-    """(L,): those of them where it is among the five best."""
+    labels: LabelCounts
+    """Of each label among the five best."""
     examples: list[Example]
 
 
@@ -98,7 +96,7 @@ def measure(
     texts: Mapping[int, str] | None = None,
     progress: Progress | None = None,
 ) -> Measures:
-    """Read the corpus twice: for the scores, and for the best labels.
+    """Evaluate the model once, and explain some examples.
 
     Parameters
     ----------
@@ -108,30 +106,18 @@ def measure(
     if corpus.n_docs == 0:
         raise InputError("The test corpus is empty. Found no documents. Give one that has some.")
     scores = model.evaluate(corpus, ks=(1, 3, BEST), progress=progress)
-    best, _ = model.predict_topk(corpus, BEST)
-    L = len(model.label_names_)
-    occurrences, found = np.zeros(L, np.int64), np.zeros(L, np.int64)
-    start = 0
-    for number in range(corpus.n_blocks):
-        Y = corpus.block_side("Y", number)
-        rows = np.repeat(np.arange(Y.n_rows), np.diff(Y.indptr))
-        top = best[start : start + Y.n_rows]
-        start += Y.n_rows
-        hit = (top[rows] == Y.indices[:, None]).any(axis=1)
-        occurrences += np.bincount(Y.indices, minlength=L)
-        found += np.bincount(Y.indices[hit], minlength=L)
-    predicted = np.bincount(best[best >= 0], minlength=L)
-    bands = _bands(model.label_counts_, occurrences, found, predicted)
+    labels = scores.by_label
+    assert labels is not None
     examples = [_example(model, corpus, row, texts) for row in _telling_rows(corpus)]
-    return Measures(corpus.n_docs, scores, bands, occurrences, found, examples)
+    return Measures(corpus.n_docs, scores, _bands(model.label_counts_, labels), labels, examples)
 
 
-def _bands(counts: Array, occurrences: Array, found: Array, predicted: Array) -> list[FrequencyBand]:
+def _bands(counts: Array, labels: LabelCounts) -> list[FrequencyBand]:
     bands = []
     for low, high in _BANDS:
         inside = (counts >= low) & (counts <= (counts.max(initial=0) if high is None else high))
         name = f"{low:,}+" if high is None else f"{low}" if low == high else f"{low}–{high}"
-        sums = (int(part[inside].sum()) for part in (occurrences, found, predicted))
+        sums = (int(part[inside].sum()) for part in (labels.true, labels.found, labels.predicted))
         bands.append(FrequencyBand(name, int(inside.sum()), *sums))
     used = [i for i, band in enumerate(bands) if band.labels and (band.occurrences or i > 0)]
     return bands[used[0] : used[-1] + 1] if used else []

@@ -53,13 +53,13 @@ def write_report(
     path
         Where the page shall be, as in `report.html`.
     corpus
-        Documents with labels that the model was not fitted on.
+        Documents with labels, to judge the model on; better none that it was fitted on.
     overwrite
         Replace a file that stands there.
     texts
         Documents of the corpus as they were written, by number, for the examples to show.
     progress
-        Called as `progress("evaluate", documents done, documents in all)`.
+        Called as `progress("evaluate", documents done, documents in all)`, from any thread.
 
     Examples
     --------
@@ -97,6 +97,8 @@ def render(
         **_about_labels(model, measures),
         m=measures,
         m_figures={} if measures is None else _measure_figures(measures),
+        judged="" if measures is None else facts.judged(measures.scores),
+        calibrated_on=facts.calibrated_on(model),
         held_out=facts.held_out(model),
         best=BEST,
     )
@@ -123,6 +125,7 @@ def _about_model(model: MomentLabeler) -> dict[str, Any]:
         "slowest": max((stage.seconds for stage in stages), default=0.0) or 1.0,
         "peak": max((stage.peak for stage in stages if stage.peak is not None), default=None),
         "guarantee": guarantee,
+        "about_guarantee": facts.about_guarantee(model),
         "guarantee_numbers": [
             (name.replace("_", " "), f"{value:.4g}" if isinstance(value, float) else f"{value:,}")
             for name, value in guarantee.as_dict().items()
@@ -154,7 +157,7 @@ def _about_labels(model: MomentLabeler, measures: Measures | None) -> dict[str, 
 
 def _measure_figures(measures: Measures) -> dict[str, Markup]:
     return {
-        "calibration": figures.calibration(measures.scores["reliability"]),
+        "calibration": figures.calibration(measures.scores),
         "bands": figures.frequency_bars(measures.bands),
     }
 

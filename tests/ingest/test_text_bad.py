@@ -140,6 +140,7 @@ def test_vocabulary__emptied_by_limits(tmp_path: Path) -> None:
     assert "Raise --max-df" in said
 
 
+@pytest.mark.filterwarnings("ignore:.*the model was trained on:UserWarning")
 @pytest.mark.parametrize(
     ("tags", "told"), [(["only"], "one label only, 'only'"), (["x", "y"], "the same labels")]
 )

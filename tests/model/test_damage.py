@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from benchmarks.mutators import forge
-from pipeline import MomentLabeler, StoreError
+from pipeline import MomentLabeler, StoreError, ingest_matrices
 from tests.conftest import random_matrices
 from tests.damage import at, edit, edit_mark, set_to, stored, without_checksums
 
@@ -25,7 +25,10 @@ NAMES = ["names/labels/bytes", "names/labels/offsets", "names/terms/bytes", "nam
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """With every array that a model can have."""
     path = tmp_path_factory.mktemp("whole") / "m.zarr"
-    model = MomentLabeler(2, head="blend").fit(X, Y)
+    corpus = ingest_matrices(X, Y, path.with_name("c.zarr"))
+    model = MomentLabeler(2, head="blend").fit(corpus.head(299))
+    assert model.training_documents_ is not None
+    assert model.training_documents_.rows is not None
     assert model.head_.memory is not None
     assert model.head_.memory.nnz > 10
     model.save(path)
@@ -148,6 +151,7 @@ def test_mark__any_change_is_noticed(store: Path) -> None:
         set_to("n_passes", to="3"),
         set_to("tensor_residual", to=[1]),
         set_to("fit_stats", to=7),
+        *(set_to("documents", to=value) for value in (7, {}, {"all": False})),
         set_to("crc32c", to=7),
         set_to("crc32c", "weights", to=1),
         set_to("crc32c", "weights", to=None),
@@ -206,6 +210,11 @@ FINITE = "not all of its numbers are finite"
         ("whitening", lambda a: a.T, "wanted is float32, 23 x 2"),
         ("idf", lambda a: a.astype(np.float64), "it is float64"),
         ("waves", lambda a: a[:-1], "wanted is float32"),
+        ("document_hashes", np.flip, "do not increase"),
+        ("document_hashes", at(0, -2), "do not increase"),
+        ("document_hashes", lambda a: np.arange(2**15 + 1), "too many"),
+        ("document_hashes", lambda a: a.astype(np.float64), "it is float64"),
+        ("document_rows", lambda a: a.astype(np.int32), "it is int32"),
         ("names/labels/bytes", at(0, 255), "UTF-8"),
         ("names/terms/offsets", at(2, 0), "begin at 0"),
     ],

@@ -69,6 +69,7 @@ def copy(saved: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(saved, tmp_path / "copy.zarr"))
 
 
+@pytest.mark.filterwarnings("ignore:.*the model was trained on:UserWarning")
 def test_load__predicts_bitwise_the_same(model: MomentLabeler, saved: Path) -> None:
     loaded = MomentLabeler.load(saved)
     for ours, theirs in zip(model.predict_topk(X, k=9), loaded.predict_topk(X, k=9), strict=True):

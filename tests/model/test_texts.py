@@ -60,6 +60,7 @@ def fitted(
     return folder, corpus, model
 
 
+@pytest.mark.filterwarnings("ignore:.*the model was trained on:UserWarning")
 def test_texts__are_labelled_as_their_corpus_is(fitted: tuple[Path, Corpus, MomentLabeler]) -> None:
     folder, corpus, model = fitted
     texts = [json.loads(line)["text"] for line in (folder / "posts.jsonl").read_text().splitlines()]
@@ -78,6 +79,7 @@ def test_texts__are_labelled_as_their_corpus_is(fitted: tuple[Path, Corpus, Mome
     assert model.predict_proba(["!"]).shape == (1, 3)  # no words at all
 
 
+@pytest.mark.filterwarnings("ignore:.*the model was trained on:UserWarning")
 def test_like__is_what_evaluation_wants(fitted: tuple[Path, Corpus, MomentLabeler]) -> None:
     folder, corpus, model = fitted
     source = write_posts(folder / "other.jsonl", 40, seed=1)

@@ -8,6 +8,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
+from pipeline.model.scores import Scores
 from pipeline.report import figures
 from pipeline.report.layout import distances, flat_map, spread
 from pipeline.report.measures import FrequencyBand
@@ -48,7 +49,11 @@ def test_label_curve(counts: list[int]) -> None:
 
 def test_calibration_and_bars() -> None:
     row = {"from": 0.0, "to": 0.1, "pairs": 10, "predicted": 0.05, "observed": 0.0}
-    check_inside(figures.calibration([row, {**row, "predicted": 1.0, "observed": 1.0}]))
+    rows = [row, {**row, "predicted": 1.0, "observed": 1.0}]
+    for is_calibrated in (True, False):
+        figure = figures.calibration(Scores(reliability=rows, calibrated=is_calibrated))
+        check_inside(figure)
+        assert ("robabilit" in figure) == is_calibrated
     bands = [
         FrequencyBand("0", 3, 0, 0, 0),
         FrequencyBand("1–2", 3, 4, 4, 9),

@@ -110,6 +110,7 @@ def test_page__is_the_same_every_time(fitted: Fitted, tmp_path: Path) -> None:
     assert render(MomentLabeler.load(tmp_path / "m.zarr"), fitted.test) == first
 
 
+@pytest.mark.filterwarnings("ignore:.*the model was trained on:UserWarning")
 def test_page__many_labels_stay_below_3_mb(tmp_path: Path) -> None:
     n, L = 3000, 325_000
     rng = np.random.default_rng(0)
@@ -126,6 +127,7 @@ def test_page__many_labels_stay_below_3_mb(tmp_path: Path) -> None:
     assert len(json.loads(Outline(text).scripts[0])["rows"]) == shown
 
 
+@pytest.mark.filterwarnings("ignore:.*the model was trained on:UserWarning")
 @pytest.mark.parametrize("head", ["posterior", "refined", "ridge"])
 @pytest.mark.parametrize("n_components", [1, 2])
 def test_page__of_any_head_and_few_topics(head: Any, n_components: int, fitted: Fitted) -> None:
@@ -178,8 +180,8 @@ def test_measures__against_one_document_at_a_time(fitted: Fitted) -> None:
             found[label] += label in top
         for label in top:
             predicted[label] += 1
-    np.testing.assert_array_equal(measures.occurrences, occurrences)
-    np.testing.assert_array_equal(measures.found, found)
+    np.testing.assert_array_equal(measures.labels.true, occurrences)
+    np.testing.assert_array_equal(measures.labels.found, found)
     assert sum(band.labels for band in measures.bands) <= L
     assert sum(band.found for band in measures.bands) == found.sum()
     assert sum(band.predicted for band in measures.bands) == predicted.sum()
