@@ -72,7 +72,7 @@ def _falls(columns: npt.NDArray[Any]) -> tuple[int, int]:
     return falls, np.int64(largest)
 
 
-@numba.njit(nogil=True, cache=True)
+@jit
 def hash_rows(
     indptr: npt.NDArray[Any], columns: npt.NDArray[Any], values: npt.NDArray[Any], out: npt.NDArray[Any]
 ) -> None:
@@ -90,7 +90,7 @@ def hash_rows(
         out[row] = -1 if empty else np.int64(_mixed(total) >> np.uint64(1))
 
 
-@numba.njit(nogil=True, cache=True)
+@jit
 def _mixed(z: int) -> int:
     """Splitmix64's finisher."""
     z += np.uint64(0x9E3779B97F4A7C15)
