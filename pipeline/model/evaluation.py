@@ -12,7 +12,6 @@ from threading import Lock
 from typing import Any, Literal
 
 import numpy as np
-import threadpoolctl
 
 from pipeline.corpus.rows import Array, SparseRows
 from pipeline.corpus.split import in_test
@@ -32,7 +31,7 @@ from pipeline.model.scoring import all_scores, top_labels
 from pipeline.model.scoring_kernels import keep_best
 from pipeline.model.training_documents import TrainingDocuments
 from pipeline.passes.run import Progress
-from pipeline.tasks import map_tasks, n_cpus
+from pipeline.tasks import map_tasks, n_cpus, one_blas_thread
 
 SCORES = 100_000_000
 """Documents times labels that are scored in a few seconds; of more, a sample of about as many."""
@@ -105,7 +104,7 @@ class Evaluation:
             return measured
 
         # one BLAS thread in each task: the task is the unit of parallelism
-        with threadpoolctl.threadpool_limits(1):
+        with one_blas_thread():
             for first in range(0, docs.n_blocks, n_threads):
                 numbers = range(first, min(first + n_threads, docs.n_blocks))
                 parts = _read(docs, numbers, first_row, n_threads)
