@@ -79,7 +79,7 @@ def test_texts__are_labelled_as_their_corpus_is(fitted: tuple[Path, Corpus, Mome
     assert model.predict_proba(["!"]).shape == (1, 3)  # no words at all
 
 
-@pytest.mark.filterwarnings("ignore:.*the model was trained on:UserWarning")
+@pytest.mark.filterwarnings("ignore:.*also among the training documents:UserWarning")
 def test_like__is_what_evaluation_wants(fitted: tuple[Path, Corpus, MomentLabeler]) -> None:
     folder, corpus, model = fitted
     source = write_posts(folder / "other.jsonl", 40, seed=1)
