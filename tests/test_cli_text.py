@@ -105,7 +105,7 @@ def test_predict__from_a_file(folder: Path, tmp_path: Path) -> None:
     )
     check_one_line_error(
         threepass("predict", folder / "m.zarr", folder / "test.jsonl", tmp_path / "o.parquet"),
-        "Name it .jsonl",
+        "Found the suffix '.parquet'. Name it with one of .jsonl, .ndjson, .csv, .tsv, or ingest the texts",
     )
 
 
@@ -122,13 +122,19 @@ def test_predict__from_a_pipe(folder: Path, monkeypatch: pytest.MonkeyPatch) -> 
     told = lines(threepass("predict", folder / "m.zarr", "-", "--top", 1).stdout)
     assert [(line["document"], line["labels"]) for line in told] == [
         (0, ["weather"]),
-        (1, ["sea"]),
         (2, ["sea"]),
+        (3, ["sea"]),
     ]
     piped(monkeypatch, b'{"id": 7, "text": "bread soup cake"}\n{broken\n{"id": 8, "text": "tide ship"}\n')
     run = threepass("predict", folder / "m.zarr", "-", "--top", 1)
-    assert [(line["id"], line["labels"]) for line in lines(run.stdout)] == [(7, ["food"]), (8, ["sea"])]
-    assert "1 row was left out: standard input, line 2: not JSON" in run.stderr
+    first, bad, last = lines(run.stdout)
+    assert [(line["document"], line["id"], line["labels"]) for line in (first, last)] == [
+        (0, 7, ["food"]),
+        (2, 8, ["sea"]),
+    ]
+    assert bad["document"] == 1
+    assert str(bad["error"]).startswith("not JSON")
+    assert "1 row was given an error in place of labels: standard input, line 2: not JSON" in run.stderr
     piped(monkeypatch, b'{"text": "x"}\n{broken\n')
     run = threepass("predict", folder / "m.zarr", "-", "--strict")
     assert "standard input, line 2: not JSON" in run.stderr

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json
 
 from pipeline.corpus.text_info import Columns
+from pipeline.ingest.batches import Places, Refused
+from pipeline.ingest.labels import LISTS, is_list, listed_labels
 
 MAX_ROW_BYTES = 16_000_000
 """A longer row is no document."""
-Complain = Callable[[int, str], None]
-"""Called with the first byte of a row in its slab, and what is wrong with it."""
-_SCALARS = {str: pa.binary(), int: pa.int64(), bool: pa.bool_()}
+_SCALARS = {str: pa.binary(), int: pa.int64()}
 """Types that Arrow reads as we do; binary, for it does not look whether strings are UTF-8."""
 
 
@@ -69,20 +70,23 @@ class JsonFields:
 
 
 def flat(row: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    """A row with the fields of nested objects under dotted names."""
+    """A row with the fields of nested objects under dotted names; of objects in a list, as lists."""
     values: dict[str, Any] = {}
     for name, value in row.items():
         if isinstance(value, dict) and value:
             values |= flat(value, f"{prefix}{name}.")
+        elif isinstance(value, list) and value and all(isinstance(item, dict) for item in value):
+            inside = dict.fromkeys(key for item in value for key in item)
+            values |= {f"{prefix}{name}.{key}": [item.get(key) for item in value] for key in inside}
         else:
             values[f"{prefix}{name}"] = value
     return values
 
 
-def read_rows(slab: bytes, fields: JsonFields, complain: Complain) -> dict[str, Any]:
+def read_rows(slab: bytes, fields: JsonFields) -> tuple[dict[str, Any], Places]:
     """The columns of whole lines of JSON, as Arrow arrays by name; texts are binary and never null.
 
-    Rows that are not usable are told to `complain`, and left out.
+    Also the lines that they are in, and those that are refused.
     """
     schema = fields.schema
     if schema is not None and len(slab) <= MAX_ROW_BYTES:
@@ -95,8 +99,19 @@ def read_rows(slab: bytes, fields: JsonFields, complain: Complain) -> dict[str, 
         except pa.ArrowInvalid:
             pass  # something is not regular: one by one
         else:
-            return _columns(table, fields)
-    return _one_by_one(slab, fields, complain)
+            places = _places(slab, table.num_rows)
+            if places is not None:
+                return _columns(table, fields), places
+    return _one_by_one(slab, fields)
+
+
+def _places(slab: bytes, n_found: int) -> Places | None:
+    """The lines that Arrow's rows are in; None when they are not a line each."""
+    n_lines = slab.count(b"\n") + (not slab.endswith(b"\n"))
+    if n_found == n_lines:
+        return Places.all(n_lines)
+    rows = np.array([i for i, line in enumerate(slab.split(b"\n")) if line.strip()], np.int64)
+    return Places(rows, n_lines) if len(rows) == n_found else None
 
 
 def struct_column(table: Any, name: str) -> Any:
@@ -105,7 +120,18 @@ def struct_column(table: Any, name: str) -> Any:
     column = table.column(outer).combine_chunks()
     if isinstance(column, pa.ChunkedArray):
         column = column.chunk(0) if column.num_chunks else pa.array([], column.type)
-    return pc.struct_field(column, inner) if inner else column
+    return _inside(column, inner)
+
+
+def _inside(column: Any, names: Sequence[str]) -> Any:
+    """What the structs of a column hold under a name; those of structs in lists as lists."""
+    if not names:
+        return column
+    if is_list(column.type) and pa.types.is_struct(column.type.value_type):
+        lengths = pc.fill_null(pc.list_value_length(column), 0).to_numpy(zero_copy_only=False)
+        offsets = pa.array(np.concatenate([[0], np.cumsum(lengths)]), pa.int64())
+        return pa.LargeListArray.from_arrays(offsets, _inside(column.flatten(), names))
+    return _inside(pc.struct_field(column, names[0]), names[1:])
 
 
 def _columns(table: Any, fields: JsonFields) -> dict[str, Any]:
@@ -115,32 +141,34 @@ def _columns(table: Any, fields: JsonFields) -> dict[str, Any]:
     return columns
 
 
-def _one_by_one(slab: bytes, fields: JsonFields, complain: Complain) -> dict[str, Any]:
+def _one_by_one(slab: bytes, fields: JsonFields) -> tuple[dict[str, Any], Places]:
     found: dict[str, list[Any]] = {name: [] for name in fields.names}
-    position = 0
-    for line in slab.splitlines(keepends=True):
-        start, position = position, position + len(line)
+    rows: list[int] = []
+    refused: list[Refused] = []
+    lines = slab.removesuffix(b"\n").split(b"\n")
+    for number, line in enumerate(lines):
         if not line.strip():
             continue
+        known = None
         try:
             row = _row(line)
-            texts = [_text(name, _value(row, name)) for name in fields.text]
-            labels = None if fields.labels is None else _labels(fields, _value(row, fields.labels))
+            known = None if fields.id is None else _value(row, fields.id)
+            values: dict[str, Any] = {} if fields.id is None else {fields.id: known}
+            if fields.labels is not None:
+                values[fields.labels] = _labels(fields, _value(row, fields.labels))
+            values |= {name: _text(name, _value(row, name)) for name in fields.text}
         except ValueError as error:
-            complain(start, str(error))
+            refused.append(Refused(number, str(error), known))
             continue
-        for name, text in zip(fields.text, texts, strict=True):
-            found[name].append(text)
-        if fields.labels is not None:
-            found[fields.labels].append(labels)
-        if fields.id is not None:
-            found[fields.id].append(_value(row, fields.id))
+        rows.append(number)
+        for name, value in values.items():
+            found[name].append(value)
     columns = {name: pa.array(found[name], pa.large_binary()) for name in fields.text}
     if fields.labels is not None:
         columns[fields.labels] = pa.array(found[fields.labels], pa.list_(pa.large_binary()))
     if fields.id is not None:
         columns[fields.id] = found[fields.id]
-    return columns
+    return columns, Places(np.array(rows, np.int64), len(lines), refused)
 
 
 def _row(line: bytes) -> dict[str, Any]:
@@ -161,15 +189,18 @@ def _value(row: dict[str, Any], name: str) -> Any:
     """What a row has under a dotted name; None for nothing."""
     value: Any = row
     for part in [name] if name in row else name.split("."):
-        value = value.get(part) if isinstance(value, dict) else None
+        if isinstance(value, list):
+            value = [item.get(part) for item in value if isinstance(item, dict)]
+        else:
+            value = value.get(part) if isinstance(value, dict) else None
     return value
 
 
 def _text(name: str, value: Any) -> bytes:
     if value is None:
         return b""
-    if isinstance(value, list) and all(isinstance(part, str) for part in value):
-        value = " ".join(value)
+    if isinstance(value, list) and all(isinstance(part, str | None) for part in value):
+        value = " ".join(part for part in value if part is not None)
     if isinstance(value, dict | list):
         raise ValueError(f"the text {name!r} is {_kind(value)}")
     return _as_text(value).encode("utf-8", "replace")
@@ -179,11 +210,14 @@ def _labels(fields: JsonFields, value: Any) -> list[bytes] | None:
     """The labels of a row as a list; None for none."""
     if value is None:
         return None
-    if isinstance(value, dict):
+    if isinstance(value, dict | bool):
         raise ValueError(f"the labels {fields.labels!r} are {_kind(value)}")
     if not isinstance(value, list):
         text = _as_text(value)
-        value = text.split(fields.separator) if fields.separator else [text]
+        if fields.separator == LISTS:
+            value = listed_labels(text)
+        else:
+            value = text.split(fields.separator) if fields.separator else [text]
     if any(isinstance(label, dict | list) for label in value):
         raise ValueError(f"the labels {fields.labels!r} are objects or lists in a list")
     return [_as_text(label).encode("utf-8", "replace") for label in value if label is not None]
