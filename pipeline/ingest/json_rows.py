@@ -89,29 +89,35 @@ def read_rows(slab: bytes, fields: JsonFields) -> tuple[dict[str, Any], Places]:
     Also the lines that they are in, and those that are refused.
     """
     schema = fields.schema
-    if schema is not None and len(slab) <= MAX_ROW_BYTES:
-        try:
-            table = pa.json.read_json(
-                pa.BufferReader(slab),
-                pa.json.ReadOptions(use_threads=False, block_size=len(slab) + 1),
-                pa.json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore"),
-            )
-        except pa.ArrowInvalid:
-            pass  # something is not regular: one by one
-        else:
-            places = _places(slab, table.num_rows)
-            if places is not None:
-                return _columns(table, fields), places
-    return _one_by_one(slab, fields)
+    places = None if schema is None or len(slab) > MAX_ROW_BYTES else _places(slab)
+    if places is None:
+        return _one_by_one(slab, fields)
+    try:
+        table = pa.json.read_json(
+            pa.BufferReader(slab),
+            pa.json.ReadOptions(use_threads=False, block_size=len(slab) + 1),
+            pa.json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore"),
+        )
+    except pa.ArrowInvalid:  # something is not regular
+        return _one_by_one(slab, fields)
+    # a line may still hold several objects
+    return (
+        (_columns(table, fields), places) if table.num_rows == len(places.rows) else _one_by_one(slab, fields)
+    )
 
 
-def _places(slab: bytes, n_found: int) -> Places | None:
-    """The lines that Arrow's rows are in; None when they are not a line each."""
+def _places(slab: bytes) -> Places | None:
+    """The lines that are not blank; None when one of them does not begin with a brace and end with one.
+
+    Then it is no object, or not all of one, and nothing for Arrow: a line `null` ends the process.
+    """
     n_lines = slab.count(b"\n") + (not slab.endswith(b"\n"))
-    if n_found == n_lines:
+    if slab.count(b"}\n{") == n_lines - 1 and slab[:1] == b"{" and slab.endswith((b"}\n", b"}")):
         return Places.all(n_lines)
-    rows = np.array([i for i, line in enumerate(slab.split(b"\n")) if line.strip()], np.int64)
-    return Places(rows, n_lines) if len(rows) == n_found else None
+    lines = [line.strip() for line in slab.split(b"\n")]
+    rows = np.flatnonzero([len(line) > 0 for line in lines])
+    whole = all(lines[i].startswith(b"{") and lines[i].endswith(b"}") for i in rows)
+    return Places(rows, n_lines) if whole else None
 
 
 def struct_column(table: Any, name: str) -> Any:
