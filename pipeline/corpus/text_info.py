@@ -147,8 +147,8 @@ def _whole(value: object, least: int, most: int) -> bool:
 
 def _is_encoding(name: str | None) -> bool:
     try:
-        return name is None or b"".decode(name) == ""
-    except LookupError:
+        return name is None or isinstance(b"x".decode(name, "replace"), str)
+    except (LookupError, ValueError):
         return False
 
 

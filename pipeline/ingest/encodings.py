@@ -33,7 +33,7 @@ def known_encoding(name: str | None) -> str | None:
     if name is None:
         return None
     try:
-        b"".decode(name)
+        b"x".decode(name, "replace")  # nothing at all is decoded by any name
         known = codecs.lookup(name).name
     except (LookupError, ValueError, TypeError) as error:
         raise InputError(
