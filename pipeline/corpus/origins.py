@@ -52,7 +52,8 @@ class StoredOrigins:
     def __init__(self, root: zarr.Group, info: fmt.CorpusInfo) -> None:
         self._rows = self._files = None
         self._ids: tuple[bytes, Array] | None = None
-        self._names = list(map(str, info.source.get("files", [])))
+        names = info.source.get("files")
+        self._names = [str(name) for name in names] if isinstance(names, list) else []
         with fmt.refusing():
             if ROWS in info.crc32c:
                 self._rows = _read(root, info, ROWS, (info.n_docs,), np.int64)

@@ -41,7 +41,7 @@ def as_text_list(X: Any) -> list[str] | None:
     for i, text in enumerate(X):
         if not isinstance(text, str):
             raise InputError(
-                f"Not all of the {len(X):,} texts are texts. Found {str(text)[:60]!r} at {i}. "
+                f"Not all of the {len(X):,} texts are texts. Found {text!r:.60} at {i}. "
                 "Put a text in its place, as with df['text'].fillna('')."
             )
     return [str(text) for text in X]
