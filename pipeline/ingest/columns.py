@@ -87,9 +87,7 @@ def choose_columns(
             separator = guess_separator(sample, label_column)
             if separator:
                 guessed.append(
-                    "labels from lists written as text"
-                    if separator == LISTS
-                    else f"labels separated by {separator!r}"
+                    "lists written as text" if separator == LISTS else f"labels separated by {separator!r}"
                 )
     columns = Columns(tuple(text), label_column, separator)
     return columns, f"{sample.path}: took {', '.join(guessed)}." if guessed else None
