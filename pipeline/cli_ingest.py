@@ -34,6 +34,10 @@ Dest = Annotated[Path, typer.Argument(metavar="DEST", help="Where the corpus sha
 of_tables = partial(typer.Option, rich_help_panel="Tables of texts")
 of_words = partial(typer.Option, rich_help_panel="Words of texts")
 of_sparse_text = partial(typer.Option, rich_help_panel="Sparse text and matrices")
+Encoding = Annotated[
+    str | None,
+    of_tables(metavar="NAME", help="Of JSON lines and CSV, as in cp1252; UTF-8, or as they look, if absent."),
+]
 DEFAULT_BLOCK = f"{BLOCK_BYTES // 1_000_000}MB"
 
 
@@ -53,11 +57,16 @@ def ingest(
     ] = None,
     labels: Annotated[
         str | None,
-        of_tables(metavar="NAME", help="Column with labels, a list or a text; guessed if absent."),
+        of_tables(
+            metavar="NAME", help="Column with labels, a list or a text; guessed if absent, '' for none."
+        ),
     ] = None,
     label_separator: Annotated[
         str | None,
-        of_tables(metavar="MARK", help="Between labels in one text; guessed if absent, '' for one label."),
+        of_tables(
+            metavar="MARK",
+            help="Between labels in one text; guessed if absent, '' for one label, [] for lists.",
+        ),
     ] = None,
     like: Annotated[
         str | None,
@@ -88,6 +97,7 @@ def ingest(
         int | None,
         of_words(min=1, help="Hash words to 2^BITS columns, without a vocabulary."),
     ] = None,
+    encoding: Encoding = None,
     strict: Annotated[bool, of_tables("--strict", help="Refuse rows that cannot be read.")] = False,
     header: Annotated[
         bool,
@@ -124,7 +134,7 @@ def ingest(
                 "hash_bits": hash_bits,
             }
             tokenizer = Tokenizer(**settings)
-            tables = Tables.look_at(sources, names_of(text), labels, label_separator, like)
+            tables = Tables.look_at(sources, names_of(text), labels, label_separator, like, encoding)
             if tables.guess is not None and not quiet:
                 print(f"threepass: {tables.guess}", file=sys.stderr)
             chosen = None if like is not None and tokenizer == Tokenizer() else tokenizer

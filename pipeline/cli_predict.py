@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from pipeline.cli_ingest import names_of
+from pipeline.cli_ingest import Encoding, names_of
 from pipeline.cli_options import Overwrite, Quiet
 from pipeline.corpus.store import Corpus
-from pipeline.destination import new_file
-from pipeline.errors import InputError
+from pipeline.ingest.tally import number
 from pipeline.model.labeler import MomentLabeler
-from pipeline.predict import Progress, corpus_parts, predict_to_file, prediction_lines
-from pipeline.predict_text import predict_stream, predict_texts
+from pipeline.predict import corpus_records, predict_to_file, prediction_lines, write_records
+from pipeline.predict_text import stream_predictions, text_predictions
 from pipeline.progress import ProgressDisplay
 
 
@@ -32,14 +30,20 @@ def predict(
         Path,
         typer.Argument(
             metavar="OUT",
-            help="NAME.jsonl, or - for stdout; for a corpus also NAME.parquet, or any other name for zarr.",
+            help="NAME.jsonl, NAME.csv or NAME.tsv, or - for stdout; for a corpus also NAME.parquet or "
+            "NAME.zarr. 'document' is the number of a row in its file, from 0: of the line of JSON lines, "
+            "blank ones counted; of the record of CSV, without the header.",
         ),
     ] = Path("-"),
     top: Annotated[int, typer.Option(min=1, help="Labels for each document.")] = 5,
     text: Annotated[
         str | None, typer.Option(metavar="NAMES", help="Columns with text; as in training if absent.")
     ] = None,
-    strict: Annotated[bool, typer.Option("--strict", help="Refuse rows that cannot be read.")] = False,
+    encoding: Encoding = None,
+    strict: Annotated[
+        bool,
+        typer.Option("--strict", help="Refuse rows that cannot be read; they are given an error if absent."),
+    ] = False,
     overwrite: Overwrite = False,
     quiet: Quiet = False,
 ) -> None:
@@ -48,32 +52,25 @@ def predict(
     with ProgressDisplay(quiet) as progress:
         if Path(source).is_dir() or "://" in source:
             corpus = Corpus.open(source)
-            if out != Path("-"):
-                predict_to_file(labeler, corpus, out, k=top, overwrite=overwrite, progress=progress)
-                print(f"{out}: the {top} best labels of {corpus.n_docs:,} documents")
+            if out == Path("-"):
+                sys.stdout.writelines(prediction_lines(corpus_records(labeler, corpus, top, progress)))
                 return
-            lines = prediction_lines(corpus_parts(labeler, corpus, top, progress), labeler.label_names_)
+            predict_to_file(labeler, corpus, out, k=top, overwrite=overwrite, progress=progress)
+            n_docs = corpus.n_docs
         else:
-            lines = _text_lines(labeler, source, top, text, strict, progress)
-        if out == Path("-"):
-            sys.stdout.writelines(lines)
-            return
-        if out.suffix not in (".jsonl", ".ndjson"):
-            raise InputError(
-                f"Labels of texts are written as JSON lines. Found the name {out}. Name it .jsonl, or ingest "
-                "the texts with --like first, and predict for that corpus."
-            )
-        n_lines = 0
-        with new_file(out, overwrite=overwrite) as partial, partial.open("w", encoding="utf-8") as file:
-            for line in lines:
-                file.write(line)
-                n_lines += 1
-    print(f"{out}: the {top} best labels of {n_lines:,} documents")
-
-
-def _text_lines(
-    labeler: MomentLabeler, source: str, top: int, text: str | None, strict: bool, progress: Progress
-) -> Iterator[str]:
-    if source == "-":
-        return predict_stream(labeler, sys.stdin.buffer, k=top, text=names_of(text), strict=strict)
-    return predict_texts(labeler, source, k=top, text=names_of(text), strict=strict, progress=progress)
+            columns = names_of(text)
+            if source == "-":
+                found = stream_predictions(
+                    labeler, sys.stdin.buffer, k=top, text=columns, encoding=encoding, strict=strict
+                )
+            else:
+                found = text_predictions(
+                    labeler, source, k=top, text=columns, encoding=encoding, strict=strict, progress=progress
+                )
+            if out == Path("-"):
+                sys.stdout.writelines(prediction_lines(found.records))
+                return
+            n_docs = write_records(found, out, labeler.label_names_, overwrite=overwrite)
+    print(
+        f"{out}: the {number(top, 'best label', 'best labels')} of {number(n_docs, 'document', 'documents')}"
+    )

@@ -15,6 +15,7 @@ from pipeline.corpus import format as fmt
 from pipeline.corpus.arrays import crc32c, read_array, read_attributes
 from pipeline.corpus.guard import ITEM_BYTES, DamageError
 from pipeline.corpus.marks import kind_of
+from pipeline.corpus.origins import StoredOrigins
 from pipeline.corpus.rows import SparseRows
 from pipeline.corpus.store import Corpus
 from pipeline.errors import StoreError, ThreepassError
@@ -133,6 +134,9 @@ def _check_corpus(path: str | Path, progress: Progress | None) -> Report:
     for name, crc in info.crc32c.items():
         if name.startswith("truth/"):  # of planted corpora
             report.attempt(read_array, root, name, None, *ITEM_BYTES, crc=crc)
+    origins = report.attempt(StoredOrigins, root, info)
+    if origins is not None:
+        report.attempt(origins.of, np.arange(info.n_docs))
     found = report.attempt(fmt.fingerprint, root, info)
     if found not in (info.fingerprint, None):
         report.note(f"the fingerprint is {info.fingerprint}, and that of what is stored is {found}")

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import itertools
+import json
 import re
 import unicodedata
 from collections import Counter
@@ -50,3 +53,31 @@ def terms(texts: list[bytes], tokenizer: Tokenizer) -> Counter[str]:
         if tokenizer.bigrams:
             counted.update(f"{a} {b}" for a, b in itertools.pairwise(found))
     return counted
+
+
+def csv_records(raw: bytes) -> tuple[list[tuple[int, list[str]]], list[int]]:
+    """The records of CSV with as many cells as the header, by number, and the numbers of the others."""
+    header, *records = (row for row in csv.reader(io.StringIO(raw.decode(), newline="")) if row)
+    good = [(i, row) for i, row in enumerate(records) if len(row) == len(header)]
+    return good, [i for i, row in enumerate(records) if len(row) != len(header)]
+
+
+def json_rows(raw: bytes) -> tuple[list[tuple[int, str]], list[int]]:
+    """The texts of lines of JSON by the number of the line, and the numbers of lines that cannot be read."""
+    good: list[tuple[int, str]] = []
+    bad = []
+    for i, line in enumerate(raw.split(b"\n")):
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line)
+        except ValueError:
+            row = None
+        text = row.get("text") if isinstance(row, dict) else {}
+        if text in (None, [None]):
+            text = ""
+        if isinstance(text, str):
+            good.append((i, text))
+        else:
+            bad.append(i)
+    return good, bad

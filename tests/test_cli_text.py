@@ -105,7 +105,7 @@ def test_predict__from_a_file(folder: Path, tmp_path: Path) -> None:
     )
     check_one_line_error(
         threepass("predict", folder / "m.zarr", folder / "test.jsonl", tmp_path / "o.parquet"),
-        "Name it .jsonl",
+        "Found the suffix '.parquet'. Name it with one of .jsonl, .ndjson, .csv, .tsv, or ingest the texts",
     )
 
 
@@ -122,13 +122,19 @@ def test_predict__from_a_pipe(folder: Path, monkeypatch: pytest.MonkeyPatch) -> 
     told = lines(threepass("predict", folder / "m.zarr", "-", "--top", 1).stdout)
     assert [(line["document"], line["labels"]) for line in told] == [
         (0, ["weather"]),
-        (1, ["sea"]),
         (2, ["sea"]),
+        (3, ["sea"]),
     ]
     piped(monkeypatch, b'{"id": 7, "text": "bread soup cake"}\n{broken\n{"id": 8, "text": "tide ship"}\n')
     run = threepass("predict", folder / "m.zarr", "-", "--top", 1)
-    assert [(line["id"], line["labels"]) for line in lines(run.stdout)] == [(7, ["food"]), (8, ["sea"])]
-    assert "1 row was left out: standard input, line 2: not JSON" in run.stderr
+    first, bad, last = lines(run.stdout)
+    assert [(line["document"], line["id"], line["labels"]) for line in (first, last)] == [
+        (0, 7, ["food"]),
+        (2, 8, ["sea"]),
+    ]
+    assert bad["document"] == 1
+    assert str(bad["error"]).startswith("not JSON")
+    assert "1 row was given an error in place of labels: standard input, line 2: not JSON" in run.stderr
     piped(monkeypatch, b'{"text": "x"}\n{broken\n')
     run = threepass("predict", folder / "m.zarr", "-", "--strict")
     assert "standard input, line 2: not JSON" in run.stderr
@@ -178,3 +184,49 @@ def test_predict__needs_a_model_of_texts(folder: Path, tmp_path: Path) -> None:
     threepass("fit", tmp_path / "c.zarr", tmp_path / "m.zarr", "-k", 2, "-q", "--head", "posterior")
     run = threepass("predict", tmp_path / "m.zarr", folder / "test.jsonl")
     check_one_line_error(run, "was not fitted to texts")
+
+
+def test_ingest__what_looks_wrong_is_loud(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("id,description\n1,some rain\n2,some snow\n")
+    run = threepass("ingest", tmp_path / "a.csv", tmp_path / "a.zarr", "-q")
+    assert run.returncode == 0
+    assert run.stderr.startswith("threepass: warning: ")
+    assert "the corpus will have no labels" in run.stderr
+    assert threepass("ingest", tmp_path / "a.csv", tmp_path / "b.zarr", "-q", "--labels", "").stderr == ""
+
+
+def test_ingest__a_librarys_table(tmp_path: Path) -> None:
+    text = 'id,description,subject\n1,"regn på ön","väder;öar"\n2,bröd,mat\n'
+    (tmp_path / "a.csv").write_bytes(text.encode("cp1252"))
+    run = threepass("ingest", tmp_path / "a.csv", tmp_path / "a.zarr")
+    assert "took text from 'description', labels from 'subject', labels separated by ';'." in run.stderr
+    assert "a.csv is not UTF-8, and read as cp1252" in run.stderr
+    assert Corpus.open(tmp_path / "a.zarr").labels == ["mat", "väder", "öar"]
+    run = threepass("ingest", tmp_path / "a.csv", tmp_path / "b.zarr", "-q", "--encoding", "latin-1")
+    assert run.stderr == ""
+    assert Corpus.open(tmp_path / "b.zarr").labels == ["mat", "väder", "öar"]
+    check_one_line_error(
+        threepass("ingest", tmp_path / "a.csv", tmp_path / "c.zarr", "--encoding", "x"), "is not known"
+    )
+
+
+def test_predict__tables_with_rows_that_cannot_be_read(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "new.csv").write_text("id,text\na,rain and snow\nb\nc,qqq\n")
+    run = threepass("predict", folder / "m.zarr", tmp_path / "new.csv", tmp_path / "out.csv", "--top", 1)
+    assert run.stdout == f"{tmp_path}/out.csv: the 1 best label of 2 documents\n"
+    assert "1 row was given an error in place of labels" in run.stderr
+    header, first, bad, none = (tmp_path / "out.csv").read_text().splitlines()
+    assert header == "document,id,labels,scores,error"
+    assert first.startswith("0,a,weather,0.")
+    assert bad == "1,,,,a row has 1 cell and the first 2: 'b'"
+    assert none == "2,c,,,"
+    run = threepass("predict", folder / "m.zarr", folder / "train.zarr", tmp_path / "c.csv", "--top", 2)
+    assert run.stdout == f"{tmp_path}/c.csv: the 2 best labels of 150 documents\n"
+    assert (tmp_path / "c.csv").read_text().startswith("document,id,labels,scores\n0,d0,")
+    check_one_line_error(
+        threepass("predict", folder / "m.zarr", folder / "train.zarr", tmp_path / "c.xlsx"),
+        "Found the suffix '.xlsx'. Name it with one of .jsonl, .ndjson, .csv, .tsv, .parquet, .zarr.",
+    )
+    check_one_line_error(
+        threepass("predict", folder / "m.zarr", tmp_path / "new.csv", "-", "--strict"), "record 2"
+    )

@@ -18,6 +18,10 @@ Beside the blocks, in the root group:
 `label_counts`         int64 (L,): on how many documents label l is
 `names/terms/bytes`    optional: all names as one UTF-8 string, in column order, ...
 `names/terms/offsets`  ... and where each begins and ends in it, int64 (D + 1,); likewise `labels`
+`origins/rows`         optional: int64 (N,), the number of each document's row in its file
+`origins/files`        optional: int32 (N,), which of the `files` of the source it is in
+`origins/ids/bytes`    optional: the documents' ids as JSON, one after the other, and ...
+`origins/ids/offsets`  ... where each begins and ends, int64 (N + 1,)
 =====================  ==========================================================================
 
 Columns of X are ranked by document frequency, ties by source id: the codec then needs a third fewer bits,
@@ -40,8 +44,9 @@ have the types and shapes that follow from it; and, on a local disk, that the fi
 enough to hold what it says. *On reading* a block: its checksum, that row starts increase from 0 to the number
 of nonzeros, that columns are in range, sorted and unique in each row, that values are positive and finite. On
 reading `term_ids`, that they are all ids, each once; the counts, that they add up to the nonzeros of all
-blocks; names, that they are UTF-8, one for each column; and all against their checksums. *On every access*
-what `pipeline.corpus.guard` says. `threepass check` reads everything, counts terms and labels again, and
+blocks; names, that they are UTF-8, one for each column; origins, that each document has one, in a file that
+the source has; and all against their checksums. *On every access* what `pipeline.corpus.guard` says.
+`threepass check` reads everything, counts terms and labels again, and
 computes the fingerprint again, which also finds damage in corpora from before marks, counts and names had
 checksums.
 """

@@ -17,6 +17,7 @@ import zarr
 from pipeline import _dask_compat  # noqa: F401  (registers sizes and tokens of sparse blocks)
 from pipeline.corpus import format as fmt
 from pipeline.corpus.marks import Location
+from pipeline.corpus.origins import StoredOrigins
 from pipeline.corpus.rows import Array, SparseRows
 from pipeline.corpus.split import in_test
 from pipeline.corpus.text_info import Tokenizer
@@ -133,6 +134,11 @@ class Corpus:
     def doc_ids(self) -> Array:
         """(n_docs,) int64: the number that each document of this view has in the whole corpus."""
         return np.arange(self.n_docs) if self._rows is None else self._rows
+
+    @cached_property
+    def origins(self) -> StoredOrigins:
+        """Where documents came from: files, rows, ids; of all documents, in view or not."""
+        return StoredOrigins(self._root, self._info)
 
     @cached_property
     def fingerprint(self) -> str:

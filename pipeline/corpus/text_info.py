@@ -97,7 +97,10 @@ class Columns:
     labels: str | None = None
     """None: documents have no labels."""
     separator: str | None = None
-    """What stands between labels in one text; the empty text where each is one label, None for lists."""
+    """What stands between labels in one text; the empty text where each is one label, None for lists, and
+    `[]` for lists written as text."""
+    encoding: str | None = None
+    """What files that are not UTF-8 are read with; None for UTF-8."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,9 +118,11 @@ class TextInfo:
     def from_dict(cls, said: dict[str, Any]) -> TextInfo:
         """From what a store says; raises ValueError, TypeError or KeyError for what nobody wrote."""
         columns = Columns(**{**said["columns"], "text": tuple(said["columns"]["text"])})
-        names = (*columns.text, columns.labels or "", columns.separator or "")
+        names = (*columns.text, columns.labels or "", columns.separator or "", columns.encoding or "")
         if not 0 < len(columns.text) <= _MAX_COLUMNS or not all(isinstance(name, str) for name in names):
             raise ValueError(f"{str(names)[:50]!r} are not names of columns")
+        if not _is_encoding(columns.encoding):
+            raise ValueError(f"{str(columns.encoding)[:50]!r} is not an encoding of text")
         return cls(Tokenizer.from_dict(said["tokenizer"]), columns)
 
 
@@ -138,6 +143,13 @@ def _check(good: bool, name: str, value: object, remedy: str) -> None:
 
 def _whole(value: object, least: int, most: int) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
+
+
+def _is_encoding(name: str | None) -> bool:
+    try:
+        return name is None or isinstance(b"x".decode(name, "replace"), str)
+    except (LookupError, ValueError):
+        return False
 
 
 def _encodes(word: str) -> bool:

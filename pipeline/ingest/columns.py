@@ -1,28 +1,34 @@
-"""Which columns of a table hold texts and labels, and the labels of a column as lists."""
+"""Which columns of a table hold texts and labels."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
+from statistics import median
 from typing import Any
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
-
-from pipeline.corpus.rows import Array
 from pipeline.corpus.text_info import Columns
 from pipeline.errors import InputError
+from pipeline.ingest.labels import LISTS, listed_labels
 
 _TITLES = ("title", "headline", "subject", "name")
 _BODIES = ("text", "body", "content", "abstract", "description", "document", "summary", "message", "review")
 _LABELS = (
-    *("labels", "tags", "label", "tag", "categories", "category", "topics", "topic", "subjects"),
-    *("classes", "class", "keywords", "genres", "genre"),
+    *("labels", "tags", "label", "tag", "categories", "category", "topics", "topic", "subjects", "subject"),
+    *("classes", "class", "keywords", "keyword", "genres", "genre"),
 )
-_IDS = ("id", "_id", "doc_id", "docid", "document_id", "uid", "key")
-_SEPARATORS = ";|,"
+_MAYBE_TITLES = ("subject", "topic")
+"""Of mail and of forums these are running text."""
+_IDS = ("id", "_id", "doc_id", "docid", "document_id", "uid", "key", "identifier")
+_INSIDE = ("label", "name", "title", "term", "value", "text", "tag")
+"""Which field of an object is a label."""
+_SEPARATORS = ("||", ";", "|", "\n", ",")
+_SHORT, _PHRASE = 2, 5
+"""Words that labels have: nearly any text so short is one; longer ones where they repeat or are separated."""
+_FEWEST_ONE_HOT = 3
+_BITS = ({"0"}, {"1"}, {"0", "1"}, {"true", "false"}, {"true"}, {"false"}, {"0.0", "1.0"}, {"0.0"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,9 +38,18 @@ class Sample:
     path: str
     names: list[str]
     rows: list[dict[str, Any]] = field(default_factory=list)
+    encoding: str | None = None
+    """What the file is read with; None: UTF-8."""
+    is_guess: bool = False
+    """Nobody named the encoding."""
 
     def values(self, name: str) -> list[Any]:
         return [row[name] for row in self.rows if row.get(name) is not None]
+
+    def texts(self, name: str) -> list[str]:
+        """Those of the values that are texts and not blank."""
+        values = (v.decode("utf-8", "replace") if isinstance(v, bytes) else v for v in self.values(name))
+        return [value for value in values if isinstance(value, str) and value.strip()]
 
 
 def choose_columns(
@@ -48,24 +63,32 @@ def choose_columns(
         As given; None where a guess is wanted. The empty text as `labels` or `separator` wants none.
     """
     guessed = []
+    label_column = labels or None
+    if labels is None:
+        label_column = _guess_labels(sample, text or ())
+    elif labels and labels not in sample.names:
+        label_column = _inner(sample, labels) or labels
+        _check_column(sample, label_column, "--labels")
     if text is None:
-        text = _guess_text(sample)
+        text = _guess_text(sample, label_column)
         guessed.append(f"text from {_quoted(text)}")
     for name in text:
         _check_column(sample, name, "--text")
-    if labels is None:
-        label_column = _first(sample, _LABELS, but=text)
-        guessed.append(f"labels from {label_column!r}" if label_column else "no labels")
-    else:
-        label_column = labels or None
-        if label_column is not None:
-            _check_column(sample, label_column, "--labels")
+    if label_column != (labels or None):
+        guessed.append(f"labels from {label_column!r}")
+    elif labels is None:
+        _refuse_one_hot(sample, text)
+        guessed.append("no labels")
     if label_column is None:
         separator = None
-    elif separator is None:
-        separator = guess_separator(sample, label_column)
-        if separator:
-            guessed.append(f"labels separated by {separator!r}")
+    else:
+        _refuse_booleans(sample, label_column)
+        if separator is None:
+            separator = guess_separator(sample, label_column)
+            if separator:
+                guessed.append(
+                    "lists written as text" if separator == LISTS else f"labels separated by {separator!r}"
+                )
     columns = Columns(tuple(text), label_column, separator)
     return columns, f"{sample.path}: took {', '.join(guessed)}." if guessed else None
 
@@ -84,7 +107,8 @@ def check_columns(sample: Sample, columns: Columns, labels: bool) -> None:
 
 
 def _check_column(sample: Sample, name: str, option: str) -> None:
-    if name in sample.names:
+    outer = name.partition(".")[0]
+    if name in sample.names or (outer != name and outer in sample.names and not any(sample.values(outer))):
         return
     inside = [other for other in sample.names if other.startswith(f"{name}.")]
     if inside:
@@ -97,19 +121,22 @@ def _check_column(sample: Sample, name: str, option: str) -> None:
     raise InputError(f"{sample.path} has no column {name!r}. Columns found: {_listed(sample.names)}. {hint}")
 
 
-def _guess_text(sample: Sample) -> list[str]:
-    body, title = _first(sample, _BODIES), _first(sample, _TITLES)
+def _guess_text(sample: Sample, labels: str | None) -> list[str]:
+    others = [name for name in sample.names if _plain(name) in _MAYBE_TITLES and _are_labels(sample, name)]
+    but = [labels or "", *others]
+    body, title = _first(sample, _BODIES, but), _first(sample, _TITLES, but)
     if body is not None:
         return [title, body] if title is not None else [body]
     if title is not None:
         return [title]
-    known = {name for name in sample.names if name.lower() in (*_LABELS, *_IDS)}
+    known = {name for name in sample.names if _plain(name) in (*_LABELS, *_IDS)} | {labels}
     strings = [
         name
         for name in sample.names
         if name not in known
         and sample.values(name)
         and all(isinstance(value, str | bytes) for value in sample.values(name))
+        and not _is_one_hot(sample, name)
     ]
     if len(strings) == 1:
         return strings
@@ -119,23 +146,116 @@ def _guess_text(sample: Sample) -> list[str]:
     )
 
 
+def _guess_labels(sample: Sample, but: Sequence[str]) -> str | None:
+    names = list(but)
+    while (name := _first(sample, _LABELS, names)) is not None:
+        if _plain(name) not in _MAYBE_TITLES or _are_labels(sample, name):
+            return name
+        names.append(name)
+    return next((inner for name in _LABELS if (inner := _inner(sample, name)) and inner not in but), None)
+
+
+def _inner(sample: Sample, name: str) -> str | None:
+    """The field that names a label, of a column of objects in lists."""
+    inside = [
+        other
+        for other in sample.names
+        if _plain(other).startswith(f"{_plain(name)}.")
+        and any(isinstance(value, list) for value in sample.values(other))
+    ]
+    if len(inside) == 1:
+        return inside[0]
+    by_field = {_plain(other).rpartition(".")[2]: other for other in inside}
+    return next((by_field[wanted] for wanted in _INSIDE if wanted in by_field), None)
+
+
 def _first(sample: Sample, wanted: Sequence[str], but: Sequence[str] = ()) -> str | None:
-    by_name = {name.lower(): name for name in reversed(sample.names) if name not in but}
+    by_name = {_plain(name): name for name in reversed(sample.names) if name not in but}
     return next((by_name[name] for name in wanted if name in by_name), None)
 
 
+def _plain(name: str) -> str:
+    """A column's name without capitals, and `dc.subject[sv]` as `subject`."""
+    return re.sub(r"^(dc|dcterms)[.:]|\[\w*\]$", "", name.strip().lower())
+
+
+def _are_labels(sample: Sample, name: str) -> bool:
+    """Whether a column holds lists, or texts that are labels by their length and how they repeat."""
+    values, texts = sample.values(name), sample.texts(name)
+    if not texts:
+        return any(not isinstance(value, str) for value in values)
+    mark = _separator_of(texts)
+    if mark == "," and sum(mark in text for text in texts) * 2 < len(texts):
+        mark = None
+    pieces = [piece.strip() for text in texts for piece in (text.split(mark) if mark else [text])]
+    pieces = [piece for piece in pieces if piece]
+    n_words = median([len(piece.split()) for piece in pieces] or [0])
+    if n_words <= _SHORT or mark == LISTS:
+        return True
+    separated = mark not in (None, ",") and sum(mark in text for text in texts) * 10 >= len(texts)
+    return n_words <= _PHRASE and (separated or len(set(pieces)) * 2 <= len(pieces))
+
+
 def guess_separator(sample: Sample, name: str) -> str | None:
-    """What stands between labels in one text; nothing where texts are one label each, None for lists."""
-    values = sample.values(name)
-    strings = [v.decode("utf-8", "replace") if isinstance(v, bytes) else v for v in values]
-    strings = [value for value in strings if isinstance(value, str) and value.strip()]
-    if strings and all(value.strip()[0] == "[" and value.strip()[-1] == "]" for value in strings):
+    """What stands between labels in one text; nothing where texts are one label each, None for lists.
+
+    `LISTS` where texts are lists.
+    """
+    texts = sample.texts(name)
+    return (_separator_of(texts) or "") if texts else None
+
+
+def _separator_of(texts: Sequence[str]) -> str | None:
+    if texts and all(text.strip()[0] == "[" and text.strip()[-1] == "]" for text in texts):
+        for text in texts:
+            try:
+                listed_labels(text)
+            except ValueError as error:
+                raise InputError(
+                    f"The labels are lists in a form that is not known: {error}. "
+                    'Write them as JSON, as in ["a", "b"], or with a separator, as in a;b.'
+                ) from error
+        return LISTS
+    # a mark in one text of a hundred may belong to a label
+    often = [mark for mark in _SEPARATORS if sum(mark in text for text in texts) * 20 >= len(texts) > 0]
+    there = [mark for mark in _SEPARATORS if any(mark in text for text in texts)]
+    return next(iter([*often, *there]), None)
+
+
+# -- what is refused ----------------------------------------------------------------------------------------
+
+
+def _refuse_booleans(sample: Sample, name: str) -> None:
+    values = [
+        item for value in sample.values(name) for item in (value if isinstance(value, list) else [value])
+    ]
+    words = {str(value).strip().lower() for value in values if value not in ("", None)}
+    if words and words <= {"true", "false"}:
         raise InputError(
-            f"{sample.path}: the labels in {name!r} are lists written as text. Found {strings[0][:60]!r}. "
-            "Write them with a separator, as in a;b, or the rows as JSON lines."
+            f"{sample.path}: the labels in {name!r} are {' and '.join(sorted(words))}, which are no names. "
+            f"Write a label's name where it is true and nothing where it is not, as with pandas: "
+            f"df['labels'] = df[{name!r}].map({{True: {name!r}, False: ''}})"
         )
-    none = "" if strings else None
-    return next((mark for mark in _SEPARATORS if any(mark in value for value in strings)), none)
+
+
+def _refuse_one_hot(sample: Sample, text: Sequence[str]) -> None:
+    found = [name for name in sample.names if name not in text and _is_one_hot(sample, name)]
+    found = [name for name in found if _plain(name) not in _IDS]
+    if len(found) >= _FEWEST_ONE_HOT:
+        first, last = sample.names.index(found[0]), sample.names.index(found[-1])
+        together = last - first + 1 == len(found)
+        chosen = f"df.loc[:, {found[0]!r}:{found[-1]!r}]" if together else f"df[{found}]"
+        raise InputError(
+            f"{sample.path}: labels seem to have a column each. Found {len(found)} columns of 0 and 1: "
+            f"{_listed(found)}. Write them into one, as with pandas: marks = {chosen} == 1; "
+            "df['labels'] = [list(marks.columns[row]) for row in marks.values]; "
+            "df.to_json('rows.jsonl', orient='records', lines=True); or pass --labels '' to do without."
+        )
+
+
+def _is_one_hot(sample: Sample, name: str) -> bool:
+    words = {str(value).strip().lower() for value in sample.values(name)} - {""}
+    return words in _BITS
 
 
 def _quoted(names: Sequence[str]) -> str:
@@ -144,73 +264,3 @@ def _quoted(names: Sequence[str]) -> str:
 
 def _listed(names: Sequence[str]) -> str:
     return ", ".join(names[:30]) + (f" and {len(names) - 30} more" if len(names) > 30 else "") or "none"
-
-
-# -- labels as lists ----------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Labels:
-    """The labels of some documents: trimmed, none empty; repeats are still there."""
-
-    indptr: Array
-    """(documents + 1,) int64."""
-    names: Any
-    """Arrow array of large strings."""
-
-    @classmethod
-    def none(cls, n_documents: int) -> Labels:
-        return cls(np.zeros(n_documents + 1, np.int64), pa.array([], pa.large_string()))
-
-
-def read_labels(column: Any, separator: str | None) -> Labels:
-    """The labels in an Arrow array of lists, strings or numbers.
-
-    Raises
-    ------
-    InputError
-        They are of none of these types.
-    """
-    if pa.types.is_dictionary(column.type):
-        column = column.cast(column.type.value_type)
-    kind = column.type
-    if pa.types.is_null(kind):
-        return Labels.none(len(column))
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
-        lengths = pc.fill_null(pc.list_value_length(column), 0).to_numpy(zero_copy_only=False)
-        return _trimmed(lengths.astype(np.int64), _strings(column.flatten()))
-    strings = pc.fill_null(_strings(column), "")
-    if not separator:
-        return _trimmed(np.ones(len(strings), np.int64), strings)
-    lists = pc.split_pattern(strings, pattern=separator)
-    lengths = pc.list_value_length(lists).to_numpy(zero_copy_only=False)
-    return _trimmed(lengths.astype(np.int64), lists.flatten())
-
-
-def _strings(values: Any) -> Any:
-    """Values as text: numbers as they are written, what is no UTF-8 replaced."""
-    kind = values.type
-    if pa.types.is_dictionary(kind):
-        values = values.cast(kind.value_type)
-        kind = values.type
-    if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
-        try:
-            return values.cast(pa.large_string())
-        except pa.ArrowInvalid:
-            texts = [None if raw is None else raw.decode("utf-8", "replace") for raw in values.to_pylist()]
-            return pa.array(texts, pa.large_string())
-    simple = pa.types.is_primitive(kind) or pa.types.is_string(kind) or pa.types.is_large_string(kind)
-    if not (simple or pa.types.is_null(kind)):
-        raise InputError(
-            f"The labels are neither texts, numbers nor lists of these. Found the type {kind}. "
-            "Name a column inside, as in --labels tag.name, or make them lists of names."
-        )
-    return values.cast(pa.large_string())
-
-
-def _trimmed(lengths: Array, names: Any) -> Labels:
-    names = pc.utf8_trim_whitespace(pc.fill_null(names, ""))
-    keep = pc.binary_length(names).to_numpy(zero_copy_only=False) > 0
-    rows = np.repeat(np.arange(len(lengths)), lengths)
-    kept = np.bincount(rows[keep], minlength=len(lengths))
-    return Labels(np.concatenate([[0], np.cumsum(kept)]).astype(np.int64), names.filter(pa.array(keep)))

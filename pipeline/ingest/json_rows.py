@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json
 
 from pipeline.corpus.text_info import Columns
+from pipeline.ingest.batches import Places, Refused
+from pipeline.ingest.labels import LISTS, is_list, listed_labels
 
 MAX_ROW_BYTES = 16_000_000
 """A longer row is no document."""
-Complain = Callable[[int, str], None]
-"""Called with the first byte of a row in its slab, and what is wrong with it."""
-_SCALARS = {str: pa.binary(), int: pa.int64(), bool: pa.bool_()}
+_SCALARS = {str: pa.binary(), int: pa.int64()}
 """Types that Arrow reads as we do; binary, for it does not look whether strings are UTF-8."""
 
 
@@ -69,34 +70,54 @@ class JsonFields:
 
 
 def flat(row: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    """A row with the fields of nested objects under dotted names."""
+    """A row with the fields of nested objects under dotted names; of objects in a list, as lists."""
     values: dict[str, Any] = {}
     for name, value in row.items():
         if isinstance(value, dict) and value:
             values |= flat(value, f"{prefix}{name}.")
+        elif isinstance(value, list) and value and all(isinstance(item, dict) for item in value):
+            inside = dict.fromkeys(key for item in value for key in item)
+            values |= {f"{prefix}{name}.{key}": [item.get(key) for item in value] for key in inside}
         else:
             values[f"{prefix}{name}"] = value
     return values
 
 
-def read_rows(slab: bytes, fields: JsonFields, complain: Complain) -> dict[str, Any]:
+def read_rows(slab: bytes, fields: JsonFields) -> tuple[dict[str, Any], Places]:
     """The columns of whole lines of JSON, as Arrow arrays by name; texts are binary and never null.
 
-    Rows that are not usable are told to `complain`, and left out.
+    Also the lines that they are in, and those that are refused.
     """
     schema = fields.schema
-    if schema is not None and len(slab) <= MAX_ROW_BYTES:
-        try:
-            table = pa.json.read_json(
-                pa.BufferReader(slab),
-                pa.json.ReadOptions(use_threads=False, block_size=len(slab) + 1),
-                pa.json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore"),
-            )
-        except pa.ArrowInvalid:
-            pass  # something is not regular: one by one
-        else:
-            return _columns(table, fields)
-    return _one_by_one(slab, fields, complain)
+    places = None if schema is None or len(slab) > MAX_ROW_BYTES else _places(slab)
+    if places is None:
+        return _one_by_one(slab, fields)
+    try:
+        table = pa.json.read_json(
+            pa.BufferReader(slab),
+            pa.json.ReadOptions(use_threads=False, block_size=len(slab) + 1),
+            pa.json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore"),
+        )
+    except pa.ArrowInvalid:  # something is not regular
+        return _one_by_one(slab, fields)
+    # a line may still hold several objects
+    return (
+        (_columns(table, fields), places) if table.num_rows == len(places.rows) else _one_by_one(slab, fields)
+    )
+
+
+def _places(slab: bytes) -> Places | None:
+    """The lines that are not blank; None when one of them does not begin with a brace and end with one.
+
+    Then it is no object, or not all of one, and nothing for Arrow: a line `null` ends the process.
+    """
+    n_lines = slab.count(b"\n") + (not slab.endswith(b"\n"))
+    if slab.count(b"}\n{") == n_lines - 1 and slab[:1] == b"{" and slab.endswith((b"}\n", b"}")):
+        return Places.all(n_lines)
+    lines = [line.strip() for line in slab.split(b"\n")]
+    rows = np.flatnonzero([len(line) > 0 for line in lines])
+    whole = all(lines[i].startswith(b"{") and lines[i].endswith(b"}") for i in rows)
+    return Places(rows, n_lines) if whole else None
 
 
 def struct_column(table: Any, name: str) -> Any:
@@ -105,7 +126,18 @@ def struct_column(table: Any, name: str) -> Any:
     column = table.column(outer).combine_chunks()
     if isinstance(column, pa.ChunkedArray):
         column = column.chunk(0) if column.num_chunks else pa.array([], column.type)
-    return pc.struct_field(column, inner) if inner else column
+    return _inside(column, inner)
+
+
+def _inside(column: Any, names: Sequence[str]) -> Any:
+    """What the structs of a column hold under a name; those of structs in lists as lists."""
+    if not names:
+        return column
+    if is_list(column.type) and pa.types.is_struct(column.type.value_type):
+        lengths = pc.fill_null(pc.list_value_length(column), 0).to_numpy(zero_copy_only=False)
+        offsets = pa.array(np.concatenate([[0], np.cumsum(lengths)]), pa.int64())
+        return pa.LargeListArray.from_arrays(offsets, _inside(column.flatten(), names))
+    return _inside(pc.struct_field(column, names[0]), names[1:])
 
 
 def _columns(table: Any, fields: JsonFields) -> dict[str, Any]:
@@ -115,32 +147,34 @@ def _columns(table: Any, fields: JsonFields) -> dict[str, Any]:
     return columns
 
 
-def _one_by_one(slab: bytes, fields: JsonFields, complain: Complain) -> dict[str, Any]:
+def _one_by_one(slab: bytes, fields: JsonFields) -> tuple[dict[str, Any], Places]:
     found: dict[str, list[Any]] = {name: [] for name in fields.names}
-    position = 0
-    for line in slab.splitlines(keepends=True):
-        start, position = position, position + len(line)
+    rows: list[int] = []
+    refused: list[Refused] = []
+    lines = slab.removesuffix(b"\n").split(b"\n")
+    for number, line in enumerate(lines):
         if not line.strip():
             continue
+        known = None
         try:
             row = _row(line)
-            texts = [_text(name, _value(row, name)) for name in fields.text]
-            labels = None if fields.labels is None else _labels(fields, _value(row, fields.labels))
+            known = None if fields.id is None else _value(row, fields.id)
+            values: dict[str, Any] = {} if fields.id is None else {fields.id: known}
+            if fields.labels is not None:
+                values[fields.labels] = _labels(fields, _value(row, fields.labels))
+            values |= {name: _text(name, _value(row, name)) for name in fields.text}
         except ValueError as error:
-            complain(start, str(error))
+            refused.append(Refused(number, str(error), known))
             continue
-        for name, text in zip(fields.text, texts, strict=True):
-            found[name].append(text)
-        if fields.labels is not None:
-            found[fields.labels].append(labels)
-        if fields.id is not None:
-            found[fields.id].append(_value(row, fields.id))
+        rows.append(number)
+        for name, value in values.items():
+            found[name].append(value)
     columns = {name: pa.array(found[name], pa.large_binary()) for name in fields.text}
     if fields.labels is not None:
         columns[fields.labels] = pa.array(found[fields.labels], pa.list_(pa.large_binary()))
     if fields.id is not None:
         columns[fields.id] = found[fields.id]
-    return columns
+    return columns, Places(np.array(rows, np.int64), len(lines), refused)
 
 
 def _row(line: bytes) -> dict[str, Any]:
@@ -161,15 +195,18 @@ def _value(row: dict[str, Any], name: str) -> Any:
     """What a row has under a dotted name; None for nothing."""
     value: Any = row
     for part in [name] if name in row else name.split("."):
-        value = value.get(part) if isinstance(value, dict) else None
+        if isinstance(value, list):
+            value = [item.get(part) for item in value if isinstance(item, dict)]
+        else:
+            value = value.get(part) if isinstance(value, dict) else None
     return value
 
 
 def _text(name: str, value: Any) -> bytes:
     if value is None:
         return b""
-    if isinstance(value, list) and all(isinstance(part, str) for part in value):
-        value = " ".join(value)
+    if isinstance(value, list) and all(isinstance(part, str | None) for part in value):
+        value = " ".join(part for part in value if part is not None)
     if isinstance(value, dict | list):
         raise ValueError(f"the text {name!r} is {_kind(value)}")
     return _as_text(value).encode("utf-8", "replace")
@@ -179,11 +216,14 @@ def _labels(fields: JsonFields, value: Any) -> list[bytes] | None:
     """The labels of a row as a list; None for none."""
     if value is None:
         return None
-    if isinstance(value, dict):
+    if isinstance(value, dict | bool):
         raise ValueError(f"the labels {fields.labels!r} are {_kind(value)}")
     if not isinstance(value, list):
         text = _as_text(value)
-        value = text.split(fields.separator) if fields.separator else [text]
+        if fields.separator == LISTS:
+            value = listed_labels(text)
+        else:
+            value = text.split(fields.separator) if fields.separator else [text]
     if any(isinstance(label, dict | list) for label in value):
         raise ValueError(f"the labels {fields.labels!r} are objects or lists in a list")
     return [_as_text(label).encode("utf-8", "replace") for label in value if label is not None]

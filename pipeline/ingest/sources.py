@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from pipeline.errors import InputError
+from pipeline.ingest.encodings import as_utf8
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -33,24 +34,56 @@ Paths = str | Path | Sequence[str | Path]
 def find_files(sources: Paths) -> list[Path]:
     """The files that paths and glob patterns name, patterns in alphabetical order."""
     paths: list[Path] = []
-    for source in [sources] if isinstance(sources, str | Path) else sources:
-        if Path(source).exists() or not glob.has_magic(str(source)):
+    for source in _as_paths(sources):
+        if _exists(source) or not glob.has_magic(str(source)):
             paths.append(Path(source))
             continue
         found = sorted(map(Path, glob.glob(str(source), recursive=True)))  # noqa: PTH207  (also absolute patterns)
         if not found:
-            raise InputError(f"No file matches {source}. Check the pattern.")
+            raise InputError(f"No file matches {str(source)[:200]}. Check the pattern.")
         paths.extend(found)
     if not paths:
         raise InputError("No source was given. Name at least one file.")
     for path in paths:
-        if not path.exists():
-            raise InputError(f"{path} does not exist. Check the path.")
+        if not _exists(path):
+            raise InputError(f"{str(path)[:200]} does not exist. Check the path.")
         if not path.is_file():
             raise InputError(
                 f"{path} is not a regular file. Name a file, or a pattern such as '{path}/*.txt'."
             )
     return paths
+
+
+_WRITE_TABLE = "Write texts and labels to a file, as with df.to_parquet('posts.parquet'), and name that file."
+
+
+def _as_paths(sources: Paths) -> list[str | Path]:
+    """The sources one by one; texts and tables in memory are refused."""
+    if not isinstance(sources, str | Path | list | tuple):
+        kind = type(sources).__name__
+        raise InputError(f"Names of files are wanted. Found data of type {kind}. {_WRITE_TABLE}")
+    paths = [sources] if isinstance(sources, str | Path) else list(sources)
+    for path in paths:
+        if not isinstance(path, str | Path):
+            kind = type(path).__name__
+            raise InputError(f"Names of files are wanted. Found data of type {kind}. {_WRITE_TABLE}")
+        suffix = Path(path).suffix
+        if len(str(path).split()) > 1 and (not suffix or " " in suffix) and not _exists(path):
+            raise InputError(f"Names of files are wanted. Found the text {str(path)[:40]!r}. {_WRITE_TABLE}")
+    return paths
+
+
+def distinct_names(paths: Sequence[Path]) -> list[str]:
+    """The names of files, with their directories where names repeat."""
+    names = [path.name for path in paths]
+    return names if len(set(names)) == len(names) else [str(path) for path in paths]
+
+
+def _exists(path: str | Path) -> bool:
+    try:
+        return Path(path).exists()
+    except (OSError, ValueError):  # it is too long, or has a zero byte
+        return False
 
 
 @contextmanager
@@ -74,12 +107,12 @@ def compression_of(raw: IO[bytes]) -> str | None:
     return next((kind for magic, kind in _MAGIC.items() if start.startswith(magic)), None)
 
 
-def decompressed(raw: IO[bytes]) -> IO[bytes]:
-    """The content of an open file; the file itself when it is plain."""
+def decompressed(raw: IO[bytes], encoding: str | None = None) -> IO[bytes]:
+    """The content of an open file, as UTF-8 where an encoding is named; the file itself when it is plain."""
     openers: dict[str, Any] = {"gz": gzip.open, "bz2": bz2.open, "xz": lzma.open, "zst": zstd.open}
     kind = compression_of(raw)
     stream: IO[bytes] = raw if kind is None else openers[kind](raw)
-    return stream
+    return stream if encoding is None else as_utf8(stream, encoding)
 
 
 def read_names(path: str | Path) -> list[str]:
@@ -107,15 +140,18 @@ class Part:
     """None: up to the end of the file."""
     mid_file: bool
     """`start` may lie within a line; that line belongs to the part before."""
+    encoding: str | None = None
+    """None: UTF-8. With another, positions are those of the text as UTF-8."""
 
 
-def cut_file(path: Path, start: int, part_bytes: int) -> list[Part]:
-    """Cut a plain file into parts of about `part_bytes`; a compressed one stays whole."""
+def cut_file(path: Path, start: int, part_bytes: int, encoding: str | None = None) -> list[Part]:
+    """Cut a plain file into parts of about `part_bytes`; one that is packed, or not UTF-8, stays whole."""
     with reading(path), path.open("rb") as raw:
+        whole = compression_of(raw) is not None or encoding is not None
         # No part may begin after the last line with content: blank lines at the end need to be seen together.
-        end = _content_end(raw) if compression_of(raw) is None else start
+        end = start if whole else _content_end(raw)
     if end - start <= part_bytes:
-        return [Part(path, start, None, False)]
+        return [Part(path, start, None, False, encoding)]
     cuts = [*range(start, end, part_bytes)]
     ends: list[int | None] = [*cuts[1:], None]
     return [Part(path, a, b, a > start) for a, b in zip(cuts, ends, strict=True)]
@@ -206,7 +242,7 @@ class LineReader:
 
     def _chunks(self) -> Iterator[bytes]:
         with reading(self.part.path), self.part.path.open("rb") as raw:
-            stream = decompressed(raw)
+            stream = decompressed(raw, self.part.encoding)
             # `mid_file`: the newline just before `start` tells that a line starts there
             stream.seek(self.part.start - self.part.mid_file)
             offset = self.part.start if self.part.mid_file else 0
@@ -219,9 +255,13 @@ class LineReader:
 
     def line_number(self, slab: bytes, position: int) -> int:
         """The number, from 1, that the line at a byte of the present slab has in the whole file."""
-        lines = self.lines_before + slab.count(b"\n", 0, position)
+        return self.number_of_line(slab.count(b"\n", 0, position))
+
+    def number_of_line(self, line: int) -> int:
+        """The same for a line of the present slab, counted from 0."""
+        lines = self.lines_before + line
         with reading(self.part.path), self.part.path.open("rb") as raw:
-            stream = decompressed(raw)
+            stream = decompressed(raw, self.part.encoding)
             left = self.first_byte
             while left > 0 and (chunk := stream.read(min(left, 2**20))):
                 lines += chunk.count(b"\n")

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.csv
 import pyarrow.parquet
 
-from pipeline.corpus.text_info import Columns
 from pipeline.errors import InputError
-from pipeline.ingest.columns import Labels, Sample, read_labels
+from pipeline.ingest.batches import Batch, Places, Wanted
+from pipeline.ingest.columns import Sample
+from pipeline.ingest.csv_rows import CsvFile
+from pipeline.ingest.encodings import UTF_8, guess_encoding
 from pipeline.ingest.json_rows import MAX_ROW_BYTES, JsonFields, flat, read_rows, struct_column
 from pipeline.ingest.sources import LineReader, Part, cut_file, decompressed, reading
 from pipeline.ingest.spool import PIECE_BYTES
@@ -37,43 +38,6 @@ Advance = Callable[[float], None]
 """Called with bytes of the file that were read since the last call."""
 
 
-@dataclass(frozen=True, slots=True)
-class Batch:
-    """Some documents."""
-
-    texts: list[Any]
-    """For each text column an Arrow array of binary values, without nulls."""
-    labels: Labels
-    ids: list[Any] | None
-    """Values of the id column, ready for JSON."""
-
-    @property
-    def n_documents(self) -> int:
-        return len(self.texts[0])
-
-
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """What to read of a table."""
-
-    columns: Columns
-    labels: bool = True
-    id: str | None = None
-
-    @property
-    def names(self) -> list[str]:
-        others = (self.columns.labels if self.labels else None, self.id)
-        return [*self.columns.text, *(name for name in others if name is not None)]
-
-    def batch(self, found: dict[str, Any]) -> Batch:
-        """From the columns of a table, by name."""
-        texts = [_texts(found[name], name) for name in self.columns.text]
-        labels = Labels.none(len(texts[0]))
-        if self.labels and self.columns.labels is not None:
-            labels = read_labels(found[self.columns.labels], self.columns.separator)
-        return Batch(texts, labels, None if self.id is None else _ids(found[self.id]))
-
-
 def table_kind(path: str | Path) -> str | None:
     """`jsonl`, `csv` or `parquet`, by the name of a file, or by how it begins; None for anything else."""
     suffixes = [suffix.lower() for suffix in Path(path).suffixes]
@@ -90,8 +54,13 @@ def table_kind(path: str | Path) -> str | None:
     return "jsonl" if start.removeprefix(_BOM).lstrip().startswith(b"{") else None
 
 
-def take_sample(path: Path, kind: str) -> Sample:
-    """The first rows of a table, and the names of its columns.
+def take_sample(path: Path, kind: str, encoding: str | None = None, known: str | None = None) -> Sample:
+    """The first rows of a table, the names of its columns, and the encoding of its text.
+
+    Parameters
+    ----------
+    encoding
+        As `known_encoding` has it; None: UTF-8, or else `known`, or else what the file looks like.
 
     Raises
     ------
@@ -101,15 +70,19 @@ def take_sample(path: Path, kind: str) -> Sample:
     if kind == "parquet":
         return _sample_parquet(path)
     with reading(path), path.open("rb") as raw:
-        start = _beginning(decompressed(raw))
+        if is_guess := encoding is None:
+            encoding = guess_encoding(decompressed(raw), str(path), known)
+            is_guess = encoding not in (None, known)
+        encoding = None if encoding == UTF_8 else encoding
+        start = _beginning(decompressed(raw, encoding))
         if not start.strip():
             raise InputError(f"{path} is empty. Found no rows. Check that it was written completely.")
         if b"\0" in start[:_SAMPLE_BYTES]:
             raise InputError(
-                f"{path} contains zero bytes. Is it UTF-16? Convert it, as with: iconv -f UTF-16 -t UTF-8"
+                f"{path} contains zero bytes. Is it UTF-16? Name its encoding, as with --encoding utf-16-le."
             )
-        raw.seek(0)
-        return _sample_csv(path, decompressed(raw)) if kind == "csv" else sample_lines(str(path), start)
+    sample = _sample_csv(path, encoding) if kind == "csv" else sample_lines(str(path), start)
+    return replace(sample, encoding=encoding, is_guess=is_guess)
 
 
 def _beginning(stream: IO[bytes]) -> bytes:
@@ -147,18 +120,27 @@ def sample_lines(path: str, start: bytes) -> Sample:
             )
     if not rows:
         raise InputError(f"{path} has no row to begin with: {wrong}. Write one JSON object a line.")
+    return Sample(path, _names_of(rows), rows)
+
+
+def _names_of(rows: Sequence[dict[str, Any]]) -> list[str]:
+    """Names of columns; not of lists that are empty where other rows have objects in them."""
     names = dict.fromkeys(name for row in rows for name in row)
-    return Sample(path, list(names), rows)
+    nested = {name.rpartition(".")[0] for name in names}
+    return [name for name in names if name not in nested or any(row.get(name) for row in rows)]
 
 
-def _sample_csv(path: Path, stream: IO[bytes]) -> Sample:
-    with _csv(path, stream, None, []) as reader:
-        names = reader.schema.names
-        try:
-            rows = reader.read_next_batch().slice(0, _SAMPLE_ROWS).to_pylist()
-        except StopIteration:
-            rows = []
-    return Sample(str(path), names, rows)
+def _sample_csv(path: Path, encoding: str | None) -> Sample:
+    with CsvFile.open(path, encoding) as file:
+        names = file.names
+        for table in file.tables():
+            rows = table.slice(0, _SAMPLE_ROWS).rename_columns(names).to_pylist()
+            return Sample(str(path), names, [_decoded(row) for row in rows])
+    return Sample(str(path), names)
+
+
+def _decoded(row: dict[str, bytes]) -> dict[str, Any]:
+    return {name: value.decode("utf-8", "replace") for name, value in row.items()}
 
 
 def _sample_parquet(path: Path) -> Sample:
@@ -190,7 +172,7 @@ class TablePart:
         if self.kind == "jsonl":
             return self._json_batches(wanted, sample, bad_row, advance)
         if self.kind == "csv":
-            return self._csv_batches(wanted, bad_row, advance)
+            return self._csv_batches(wanted, sample, bad_row, advance)
         return self._parquet_batches(wanted, advance)
 
     def _json_batches(
@@ -201,36 +183,31 @@ class TablePart:
         fields = JsonFields.guess(wanted.columns, wanted.labels, wanted.id, sample.rows)
         done = 0
         for slab in reader:
-
-            def complain(position: int, why: str, slab: bytes = slab) -> None:
-                bad_row(lambda: f"{self.path}, line {reader.line_number(slab, position)}", why)
-
-            yield wanted.batch(read_rows(slab, fields, complain))
+            batch = wanted.batch(*read_rows(slab, fields))
+            for row in batch.refused:
+                bad_row(partial(self._line, reader, row.row), row.why)
+            yield batch
             advance(reader.file_position - done)
             done = reader.file_position
 
-    def _csv_batches(self, wanted: Wanted, bad_row: BadRow, advance: Advance) -> Iterator[Batch]:
-        done = 0
-        wrong: list[str] = []
+    def _csv_batches(
+        self, wanted: Wanted, sample: Sample, bad_row: BadRow, advance: Advance
+    ) -> Iterator[Batch]:
+        done = first = 0
+        with CsvFile.open(self.path, sample.encoding) as file:
+            for batch in file.batches(wanted):
+                for row in batch.refused:
+                    bad_row(partial(self._record, first + row.row), row.why)
+                yield batch
+                first += batch.n_rows
+                advance(file.raw.tell() - done)
+                done = file.raw.tell()
 
-        def complain() -> None:
-            while wrong:
-                bad_row(lambda: str(self.path), wrong.pop(0))
+    def _line(self, reader: LineReader, line: int) -> str:
+        return f"{self.path}, line {reader.number_of_line(line)}"
 
-        with (
-            reading(self.path),
-            self.path.open("rb") as raw,
-            _csv(self.path, decompressed(raw), wanted.names, wrong) as reader,
-        ):
-            try:
-                for batch in reader:
-                    complain()
-                    yield wanted.batch({name: batch.column(name) for name in wanted.names})
-                    advance(raw.tell() - done)
-                    done = raw.tell()
-            except pa.ArrowInvalid as error:
-                raise _bad_csv(self.path, error) from error
-            complain()
+    def _record(self, number: int) -> str:
+        return f"{self.path}, record {number + 1:,}"
 
     def _parquet_batches(self, wanted: Wanted, advance: Advance) -> Iterator[Batch]:
         file = _parquet(self.path)
@@ -239,21 +216,22 @@ class TablePart:
         try:
             for batch in file.iter_batches(_BATCH_ROWS, row_groups=list(self.row_groups), columns=top):
                 table = pa.Table.from_batches([batch])
-                yield wanted.batch({name: struct_column(table, name) for name in wanted.names})
+                found = {name: struct_column(table, name) for name in wanted.names}
+                yield wanted.batch(found, Places.all(batch.num_rows))
                 advance(self.n_bytes * batch.num_rows / max(1, n_rows))
         except (pa.ArrowException, OSError) as error:
             raise _not_parquet(self.path, error) from error
 
 
-def cut_table(path: Path, kind: str) -> list[TablePart]:
+def cut_table(path: Path, kind: str, encoding: str | None = None) -> list[TablePart]:
     """Cut a file into parts that can be read by themselves. CSV stays whole, for cells may hold newlines."""
     size = path.stat().st_size
     if kind == "csv":
         return [TablePart(path, kind, size)]
     if kind == "jsonl":
         with reading(path), path.open("rb") as raw:
-            start = len(_BOM) if decompressed(raw).read(3) == _BOM else 0
-        lines = cut_file(path, start, _PART_BYTES)
+            start = len(_BOM) if decompressed(raw, encoding).read(3) == _BOM else 0
+        lines = cut_file(path, start, _PART_BYTES, encoding)
         return [TablePart(path, kind, size // len(lines), lines=part) for part in lines]
     metadata = _parquet(path).metadata
     parts, groups, n_bytes = [], [], 0
@@ -264,62 +242,6 @@ def cut_table(path: Path, kind: str) -> list[TablePart]:
             parts.append(TablePart(path, kind, n_bytes, row_groups=tuple(groups)))
             groups, n_bytes = [], 0
     return parts
-
-
-# -- Arrow's readers ----------------------------------------------------------------------------------------
-
-
-def _csv(path: Path, stream: IO[bytes], names: Sequence[str] | None, wrong: list[str]) -> Any:
-    """Arrow's reader of a CSV file; all cells are binary.
-
-    What is wrong with rows that are left out goes to `wrong`: where Arrow calls us nothing can be raised.
-    """
-
-    def skip(row: Any) -> str:
-        found = " ".join(row.text.split())[:60]
-        wrong.append(f"a row has {row.actual_columns} cells and the first {row.expected_columns}: {found!r}")
-        return "skip"
-
-    header, delimiter = _csv_header(stream, path)
-    stream.seek(0)
-    options = pa.csv.ConvertOptions(
-        include_columns=names,
-        column_types=dict.fromkeys(names or header, pa.binary()),
-        strings_can_be_null=False,
-    )
-    try:
-        return pa.csv.open_csv(
-            stream,
-            pa.csv.ReadOptions(block_size=MAX_ROW_BYTES),
-            pa.csv.ParseOptions(delimiter=delimiter, newlines_in_values=True, invalid_row_handler=skip),
-            options,
-        )
-    except pa.ArrowInvalid as error:
-        raise _bad_csv(path, error) from error
-
-
-def _csv_header(stream: IO[bytes], path: Path) -> tuple[list[str], str]:
-    """The names of the columns, and what separates them: the most frequent of four marks."""
-    line = stream.read(2**16).removeprefix(_BOM).partition(b"\n")[0].decode("utf-8", "replace").rstrip("\r")
-    delimiter = max("\t,;|", key=line.count)
-    names = [name.strip('"') for name in line.split(delimiter)]
-    if len(set(names)) < len(names):
-        raise InputError(
-            f"{path}: two columns have the same name. Found {', '.join(names)[:200]}. "
-            "Is the first row the names of the columns? Give each its own."
-        )
-    return names, delimiter
-
-
-def _bad_csv(path: Path, error: Exception) -> InputError:
-    if "straddling" in str(error):
-        return InputError(
-            f"{path} has a row of more than {MAX_ROW_BYTES:,} bytes. Is a quote not closed? "
-            "Mend or shorten that row."
-        )
-    return InputError(
-        f"{path} cannot be read as CSV: {_one_line(error)}. Check its quotes and its first row."
-    )
 
 
 def _parquet(path: Path) -> Any:
@@ -342,35 +264,3 @@ def _one_line(error: Exception) -> str:
 
 def _outer(name: str, there: Sequence[str]) -> str:
     return name if name in there else name.split(".")[0]
-
-
-def _texts(column: Any, name: str) -> Any:
-    """A column as binary values without nulls."""
-    if isinstance(column, pa.ChunkedArray):
-        column = column.combine_chunks()
-    if pa.types.is_dictionary(column.type):
-        column = column.cast(column.type.value_type)
-    if _is_list(column.type) and _is_text(column.type.value_type):
-        column = pc.binary_join(column, " ")
-    if pa.types.is_nested(column.type):
-        raise InputError(
-            f"The text {name!r} is neither text nor a list of texts. Found the type {column.type}. "
-            "Name a column inside, as in --text body.main."
-        )
-    if pa.types.is_null(column.type) or not _is_text(column.type):
-        column = column.cast(pa.large_string())
-    return pc.fill_null(column.cast(pa.large_binary()), b"")
-
-
-def _is_list(kind: Any) -> bool:
-    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind))
-
-
-def _is_text(kind: Any) -> bool:
-    checks = (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary, pa.types.is_large_binary)
-    return any(check(kind) for check in checks)
-
-
-def _ids(column: Any) -> list[Any]:
-    values = column if isinstance(column, list) else column.to_pylist()
-    return [value.decode("utf-8", "replace") if isinstance(value, bytes) else value for value in values]

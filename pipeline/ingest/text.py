@@ -10,7 +10,7 @@ import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -21,8 +21,11 @@ from pipeline.corpus.rows import SparseRows
 from pipeline.corpus.store import Corpus
 from pipeline.corpus.text_info import Columns, TextInfo, Tokenizer
 from pipeline.errors import InputError
-from pipeline.ingest.columns import Sample, check_columns, choose_columns, guess_separator
-from pipeline.ingest.sources import Paths, find_files
+from pipeline.ingest.batches import Batch, Wanted
+from pipeline.ingest.columns import Sample, check_columns, choose_columns, guess_separator, id_column
+from pipeline.ingest.encodings import known_encoding
+from pipeline.ingest.origins import PartOrigins, write_origins
+from pipeline.ingest.sources import Paths, distinct_names, find_files
 from pipeline.ingest.spool import (
     IngestKeywords,
     IngestOptions,
@@ -35,13 +38,12 @@ from pipeline.ingest.spool import (
     Spool,
     build_corpus,
 )
-from pipeline.ingest.tables import Batch, TablePart, Wanted, cut_table, table_kind, take_sample
+from pipeline.ingest.tables import TablePart, cut_table, table_kind, take_sample
+from pipeline.ingest.tally import Tally, number, script_doubts
 from pipeline.ingest.vocabulary import LabelNumbers, Limits, VocabularyBuilder, hashed_columns, sorted_rows
 from pipeline.tasks import map_tasks
 from pipeline.text.terms import TermTable
 from pipeline.text.words import Found, WordFinder
-
-_EXAMPLES = 3
 
 
 def ingest_text(
@@ -54,6 +56,7 @@ def ingest_text(
     tokenizer: Tokenizer | None = None,
     limits: Limits | None = None,
     like: Corpus | str | Path | None = None,
+    encoding: str | None = None,
     strict: bool = False,
     **options: Unpack[IngestKeywords],
 ) -> Corpus:
@@ -68,10 +71,11 @@ def ingest_text(
     text
         The column that holds the text, or several; dots lead into nested ones. None: guessed by name.
     labels
-        The column that holds the labels: lists, texts with a separator, or numbers. None: guessed by name;
-        the empty text: documents have no labels.
+        The column that holds the labels: lists, texts with a separator, or numbers; dots lead into objects,
+        as in `tags.name`. None: guessed by name; the empty text: documents have no labels.
     label_separator
-        What stands between labels in one text. None: guessed; the empty text: each is one label.
+        What stands between labels in one text; `[]` where texts are lists, of JSON or of Python. None:
+        guessed; the empty text: each is one label.
     tokenizer
         What a word is; see `Tokenizer`.
     limits
@@ -79,6 +83,9 @@ def ingest_text(
     like
         A corpus made of texts before: columns, tokenizer, terms and labels are those, so that a model fitted
         to it can be evaluated on this one. Labels that it does not have are left out.
+    encoding
+        Of JSON lines and CSV, as Python names it. None: UTF-8; a file that is not is read as it looks, with a
+        warning, or as the files of `like` were.
     strict
         Refuse rows that cannot be read, and texts that are not UTF-8. Otherwise such rows are left out, such
         bytes are taken as blanks, and a warning tells how many there were.
@@ -103,7 +110,7 @@ def ingest_text(
     (['rain', 'in', 'spain'], ['news', 'sky'])
     """
     wanted = [text] if isinstance(text, str) else text
-    tables = Tables.look_at(sources, wanted, labels, label_separator, like)
+    tables = Tables.look_at(sources, wanted, labels, label_separator, like, encoding)
     return ingest_tables(tables, dest, tokenizer, limits or Limits(), strict, IngestOptions(**options))
 
 
@@ -111,8 +118,7 @@ def ingest_text(
 class Tables:
     """Files with texts, and what will be read of them."""
 
-    files: list[tuple[Path, str, Sample]]
-    """Path, kind, first rows."""
+    files: Files
     columns: Columns
     guess: str | None
     """What was guessed, in words."""
@@ -126,26 +132,66 @@ class Tables:
         labels: str | None = None,
         separator: str | None = None,
         like: Corpus | str | Path | None = None,
+        encoding: str | None = None,
     ) -> Tables:
         """Find the files and choose the columns; for the parameters see `ingest_text`."""
-        files = []
-        for path in find_files(sources):
-            kind = table_kind(path)
-            if kind is None:
-                raise InputError(
-                    f"{path} is no table of texts that is known. Found neither JSON lines, CSV nor Parquet. "
-                    "Name it .jsonl, .csv, .tsv or .parquet if it is one of these."
-                )
-            files.append((path, kind, take_sample(path, kind)))
+        if like is not None and not isinstance(like, Corpus):
+            like = Corpus.open(like)
+        known = None if like is None or like.info.text is None else like.info.text.columns.encoding
+        files = look_at_files(sources, encoding, known)
         guess = None
         if like is not None:
-            like = like if isinstance(like, Corpus) else Corpus.open(like)
             columns = _columns_like(like, text, labels, separator, files[0][2])
         else:
             columns, guess = choose_columns(files[0][2], text, labels, separator)
+            if columns.labels is None and labels is None:
+                warnings.warn(
+                    f"{files[0][0]}: the corpus will have no labels, for no column is known to hold them. "
+                    f"Columns found: {', '.join(files[0][2].names[:30])}. Name it with --labels, or pass "
+                    "--labels '' to do without.",
+                    stacklevel=3,
+                )
         for _, _, sample in files:
             check_columns(sample, columns, labels=True)
-        return cls(files, columns, guess, like)
+        encodings = [sample.encoding for _, _, sample in files if sample.encoding is not None]
+        return cls(files, replace(columns, encoding=next(iter(encodings), None)), guess, like)
+
+
+Files = list[tuple[Path, str, Sample]]
+"""Path, kind, first rows."""
+
+
+def look_at_files(sources: Paths, encoding: str | None, known: str | None, other: str | None = None) -> Files:
+    """Find tables of texts and look at how they begin; what they seem to be encoded in is warned of.
+
+    Parameters
+    ----------
+    encoding
+        As given; None where a guess is wanted.
+    known
+        What files that are not UTF-8 were read with before.
+    other
+        The kind of files that do not look like one; None where they are refused.
+    """
+    given = known_encoding(encoding)
+    files: Files = []
+    for path in find_files(sources):
+        kind = table_kind(path) or other
+        if kind is None:
+            raise InputError(
+                f"{path} is no table of texts that is known. Found neither JSON lines, CSV nor Parquet. "
+                "Name it .jsonl, .csv, .tsv or .parquet if it is one of these."
+            )
+        files.append((path, kind, take_sample(path, kind, given, known)))
+    guessed = [sample for _, _, sample in files if sample.is_guess]
+    if guessed:
+        are = "is" if len(guessed) == 1 else "and more are"
+        warnings.warn(
+            f"{guessed[0].path} {are} not UTF-8, and read as {guessed[0].encoding}. "
+            "Name another encoding with --encoding if letters are wrong.",
+            stacklevel=4,
+        )
+    return files
 
 
 def ingest_tables(
@@ -165,18 +211,24 @@ def ingest_tables(
         assert tables.like.info.text is not None
         tokenizer = tables.like.info.text.tokenizer
     tokenizer = tokenizer or Tokenizer()
+    if tables.like is None and tokenizer.pattern is None:
+        sample = tables.files[0][2]
+        for doubt in script_doubts(text for name in tables.columns.text for text in sample.texts(name)):
+            warnings.warn(doubt, stacklevel=3)
     ingest = _TextIngest(tables, tokenizer, limits, strict)
     kinds = sorted({kind for _, kind, _ in tables.files})
     n_terms = 2**tokenizer.hash_bits if tokenizer.hash_bits is not None else None
+    files = distinct_names([path for path, _, _ in tables.files])
     source = Source(
         read=ingest.read,
-        description={"kind": "text", "format": kinds, "files": [path.name for path, _, _ in tables.files]},
+        description={"kind": "text", "format": kinds, "files": files},
         shape=Shape(n_terms if tables.like is None else tables.like.n_terms),
         learned=ingest.learned,
+        write_extras=lambda root: write_origins(root, ingest.origins),
         text=TextInfo(tokenizer, tables.columns),
     )
     corpus = build_corpus(dest, source, options)
-    ingest.tally.warn(corpus, ingest.labels.unknown)
+    ingest.tally.warn(corpus, ingest.labels.unknown, tables.like is not None)
     return corpus
 
 
@@ -188,83 +240,6 @@ def encode(found: Found, table: TermTable, tokenizer: Tokenizer, n_terms: int) -
         names = [name.decode() for name in table.names(np.arange(table.n_terms))]
         indices = hashed_columns(names, tokenizer.hash_bits)[indices] if names else indices
     return sorted_rows((indptr, indices, values), n_terms)
-
-
-@dataclass
-class Tally:
-    """What was not as it should be; safe to use from many threads."""
-
-    strict: bool
-    bad: int = 0
-    broken: int = 0
-    empty: int = 0
-    documents: int = 0
-    examples: list[str] = field(default_factory=list)
-    _lock: threading.Lock = field(default_factory=threading.Lock)
-
-    def bad_row(self, where: Callable[[], str], why: str) -> None:
-        """Count a row that cannot be used."""
-        if self.strict:
-            raise InputError(f"{where()}: {why}. Mend the row, or leave --strict out to skip such rows.")
-        with self._lock:
-            self.bad += 1
-            shown = len(self.examples) < _EXAMPLES
-        if shown:
-            example = f"{where()}: {why}"
-            with self._lock:
-                self.examples.append(example)
-
-    def add(self, found: Found, path: Path | str) -> None:
-        """Count documents."""
-        n_broken = int(found.broken.sum())
-        if n_broken and self.strict:
-            raise InputError(
-                f"{path}: {_number(n_broken, 'text is', 'texts are')} not UTF-8. Convert the file, as with "
-                "iconv, or leave --strict out to take the broken bytes as blanks."
-            )
-        with self._lock:
-            self.broken += n_broken
-            self.empty += int(found.empty.sum())
-            self.documents += found.n_documents
-
-    def as_dict(self) -> dict[str, int]:
-        return {"rows_left_out": self.bad, "not_utf8": self.broken, "without_text": self.empty}
-
-    def messages(self) -> list[str]:
-        """What users should know, a sentence or two each."""
-        told = []
-        if self.bad:
-            examples = "; ".join(sorted(self.examples)[:_EXAMPLES])
-            told.append(
-                f"{_number(self.bad, 'row was', 'rows were')} left out: {examples}"
-                f"{'; ...' if self.bad > len(self.examples) else ''}. Mend them, or pass --strict."
-            )
-        if self.broken:
-            texts = _number(self.broken, "document is", "documents are")
-            told.append(f"{texts} not UTF-8 throughout; broken bytes were taken as blanks. Convert the file.")
-        if self.empty:
-            told.append(f"{_number(self.empty, 'document has', 'documents have')} no text, and no words.")
-        return told
-
-    def warn(self, corpus: Corpus, unknown: dict[str, int]) -> None:
-        """Tell what should be known of a new corpus."""
-        told = self.messages()
-        if unknown:
-            most = sorted(unknown, key=lambda name: (-unknown[name], name))[:3]
-            more = ", ..." if len(unknown) > 3 else ""
-            told.append(
-                f"{_number(len(unknown), 'label is', 'labels are')} not in the corpus to be like. Left out "
-                f"{_number(sum(unknown.values()), 'time', 'times')}: {', '.join(most)}{more}."
-            )
-        counts = corpus.label_counts
-        if corpus.n_labels == 1:
-            told.append(
-                f"There is one label only, {corpus.labels[0]!r}. Is it the right column or separator?"
-            )
-        elif corpus.n_labels and int(counts.min()) == corpus.n_docs:
-            told.append("Every document has the same labels, so there is nothing to tell documents apart by.")
-        for message in told:
-            warnings.warn(message, stacklevel=4)
 
 
 class _TextIngest:
@@ -285,25 +260,33 @@ class _TextIngest:
 
     def read(self, spool: Spool) -> list[PieceWriter]:
         """Stage 1: all parts of all files."""
-        files = [(part, sample) for path, kind, sample in self.tables.files for part in cut_table(path, kind)]
-        total = sum(part.n_bytes for part, _ in files)
+        parts = [
+            (number, part, sample)
+            for number, (path, kind, sample) in enumerate(self.tables.files)
+            for part in cut_table(path, kind, sample.encoding)
+        ]
+        total = sum(part.n_bytes for _, part, _ in parts)
         self._label_ids = spool.directory / "labels.npy" if self.tables.like is None else None
         self._builder = VocabularyBuilder(spool.directory, self.limits)
-        wanted = Wanted(self.tables.columns)
+        self.origins = [
+            PartOrigins(file, spool.directory / f"ids-{i:06d}") for i, (file, _, _) in enumerate(parts)
+        ]
 
-        def read_part(job: tuple[int, tuple[TablePart, Sample]]) -> PieceWriter:
-            number, (part, sample) = job
+        def read_part(job: tuple[int, tuple[int, TablePart, Sample]]) -> PieceWriter:
+            number, (_, part, sample) = job
             writer = spool.writer(number)
+            wanted = Wanted(self.tables.columns, id=id_column(sample, self.tables.columns))
             batches = part.batches(
                 wanted, sample, self.tally.bad_row, lambda n: spool.advance("read", n, total)
             )
             with self._encoder() as encoder:
                 for batch in batches:
+                    self.origins[number].add(batch)
                     self._add(writer, batch, encoder, part.path)
             return writer
 
         return map_tasks(
-            read_part, list(enumerate(files)), name="ingest-read", n_threads=spool.options.n_threads
+            read_part, list(enumerate(parts)), name="ingest-read", n_threads=spool.options.n_threads
         )
 
     @contextmanager
@@ -351,11 +334,12 @@ class _TextIngest:
         if tally.documents == 0:
             first = f" The first: {sorted(tally.examples)[0]}." if tally.examples else ""
             raise InputError(
-                f"No document is left. Found {tally.bad:,} rows that cannot be used.{first} Check the file."
+                f"No document is left. Found {number(tally.bad, 'row', 'rows')} that cannot be used.{first} "
+                "Check the file."
             )
         if tally.empty == tally.documents:
             raise InputError(
-                f"No document has any text. Found {tally.documents:,} rows with nothing in "
+                f"No document has any text. Found {number(tally.documents, 'row', 'rows')} with nothing in "
                 f"{', '.join(self.tables.columns.text)}. Name another column with --text."
             )
         told: dict[str, Any] = {key: value for key, value in tally.as_dict().items() if value}
@@ -392,10 +376,7 @@ def _columns_like(
         columns = replace(columns, text=tuple(text))
     if labels is not None:
         columns = replace(columns, labels=labels or None)
+    columns = replace(columns, encoding=None)
     if separator is None and columns.separator is None and columns.labels is not None:
         separator = guess_separator(sample, columns.labels)  # lists there may be texts here
     return columns if separator is None else replace(columns, separator=separator)
-
-
-def _number(n: int, one: str, many: str) -> str:
-    return f"{n:,} {one if n == 1 else many}"

@@ -45,7 +45,7 @@ from pipeline.model.parameters import check_parameters
 from pipeline.model.scores import Scores
 from pipeline.model.scoring import all_scores, labels_above, top_labels
 from pipeline.model.summary import fitted_table
-from pipeline.model.texts import TextEncoder, as_text_list, check_like
+from pipeline.model.texts import TextEncoder, as_text_list, check_like, refuse_texts
 from pipeline.model.training_documents import TrainingDocuments, relation
 from pipeline.passes.checkpoints import RunDirectory
 from pipeline.passes.pairs import Statistics
@@ -226,6 +226,7 @@ class MomentLabeler(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             model is saved, or let `fit_to` do all of that.
         """
         check_parameters(self)
+        refuse_texts(X)
         source, Y = X, as_scipy(Y)
         if is_plain(X) and is_plain(Y):
             X, Y = validated(self, X, Y)

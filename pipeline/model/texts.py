@@ -17,17 +17,59 @@ from pipeline.ingest.vocabulary import hashed_columns
 from pipeline.text.terms import TermTable
 from pipeline.text.words import Found, Texts, WordFinder, as_texts, strings_of
 
+_LOOKED_AT = 100
+"""Rows of a table in memory that tell whether there are texts in it."""
+
 
 def as_text_list(X: Any) -> list[str] | None:
-    """The texts that X is: one, or a sequence of them; None for anything else."""
+    """The texts that X is: one, or a sequence of them; None for anything else.
+
+    Raises
+    ------
+    InputError
+        It is a table with texts in it, or a sequence of which some are none.
+    """
     if isinstance(X, str):
         return [X]
-    if isinstance(X, np.ndarray) and X.dtype.kind not in "OU":
+    if _is_table(X):
+        raise InputError(
+            f"Texts are wanted as one column. Found a table with {', '.join(map(str, X.columns[:10]))}. "
+            "Pass the column that holds them, as in df['text']."
+        )
+    if not _is_sequence(X) or not any(isinstance(text, str) for text in X):
         return None
-    is_sequence = isinstance(X, list | tuple | np.ndarray) or (hasattr(X, "iloc") and np.ndim(X) == 1)
-    if not is_sequence or len(X) == 0 or not all(isinstance(text, str) for text in X):
-        return None
+    for i, text in enumerate(X):
+        if not isinstance(text, str):
+            raise InputError(
+                f"Not all of the {len(X):,} texts are texts. Found {text!r:.60} at {i}. "
+                "Put a text in its place, as with df['text'].fillna('')."
+            )
     return [str(text) for text in X]
+
+
+def refuse_texts(X: Any) -> None:
+    """Say how to learn from texts that are in memory."""
+    if isinstance(X, str) or _is_table(X) or (_is_sequence(X) and any(isinstance(text, str) for text in X)):
+        found = "one text" if isinstance(X, str) else f"{len(X):,} of them, of type {type(X).__name__}"
+        raise InputError(
+            f"Texts in memory cannot be fitted. Found {found}. Write texts and labels to a table, as with "
+            "df.to_parquet('posts.parquet'), and call fit(ingest_text('posts.parquet', 'posts.zarr'))."
+        )
+
+
+def _is_sequence(X: Any) -> bool:
+    if isinstance(X, np.ndarray) and (X.dtype.kind not in "OU" or X.ndim != 1):
+        return False
+    return isinstance(X, list | tuple | np.ndarray) or (hasattr(X, "iloc") and np.ndim(X) == 1)
+
+
+def _is_table(X: Any) -> bool:
+    """Whether X is a table with texts in it."""
+    return (
+        hasattr(X, "iloc")
+        and np.ndim(X) == 2
+        and any(isinstance(value, str) for i in range(X.shape[1]) for value in X.iloc[:_LOOKED_AT, i])
+    )
 
 
 def check_like(corpus: Corpus, info: TextInfo | None, terms: list[str], labels: list[str] | None) -> None:

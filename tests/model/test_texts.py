@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import zarr
 
@@ -21,6 +22,7 @@ from pipeline import (
     ingest_text,
 )
 from pipeline.corpus.marks import ATTRIBUTE, write_mark
+from pipeline.corpus.text_info import TextInfo
 from tests import naive_text
 
 KINDS = {
@@ -195,3 +197,35 @@ def test_stores_from_before__open(tmp_path: Path) -> None:
         assert check(tmp_path / name).is_whole
     assert Corpus.open(tmp_path / "c.zarr").tokenizer is None
     assert MomentLabeler.load(tmp_path / "m.zarr").text_ is None
+
+
+@pytest.mark.parametrize("encoding", ["base64", "nonsense", "", 7, ["utf-8"]])
+def test_columns__a_strangers_encoding_is_refused(encoding: Any) -> None:
+    said = {"tokenizer": Tokenizer().as_dict(), "columns": {"text": ["text"], "encoding": encoding}}
+    with pytest.raises((ValueError, TypeError)):
+        TextInfo.from_dict(said)
+
+
+def test_memory__what_cannot_be_used_says_what_can(
+    fitted: tuple[Path, Corpus, MomentLabeler], tmp_path: Path
+) -> None:
+    folder, _, model = fitted
+    texts = [json.loads(line)["text"] for line in (folder / "posts.jsonl").read_text().splitlines()]
+    tags = [["a"], ["a", "b"]] * 75
+    df = pd.DataFrame({"text": texts, "tags": tags})
+    for given in ((texts, tags), (df["text"], df["tags"]), (df, tags), (np.array(texts), tags), (texts[0],)):
+        with pytest.raises(InputError, match=r"Texts in memory cannot be fitted.*fit\(ingest_text\('posts"):
+            MomentLabeler(3).fit(*given)
+    for given in (texts, df, df["text"], texts[0], np.array(texts), [Path("x"), 7]):
+        with pytest.raises(InputError, match=r"Names of files are wanted. Found .*as with df.to_parquet"):
+            ingest_text(given, tmp_path / "c.zarr")  # type: ignore[arg-type]
+    with pytest.raises(InputError, match=r"does not exist"):
+        ingest_text("x" * 5000, tmp_path / "c.zarr")
+    with pytest.raises(InputError, match=r"a table with text, tags. .*df\['text'\]"):
+        model.predict_topk(df)
+    with pytest.raises(InputError, match=r"Not all of the 3 texts are texts. Found nan at 1.*fillna"):
+        model.predict_topk(pd.Series(["rain", float("nan"), "snow"]))
+    np.testing.assert_array_equal(model.predict_topk(df["text"], k=1)[0], model.predict_topk(texts, k=1)[0])
+    # what the message says works
+    df.to_parquet(tmp_path / "posts.parquet")
+    assert ingest_text(tmp_path / "posts.parquet", tmp_path / "posts.zarr").labels == ["a", "b"]

@@ -1,0 +1,136 @@
+"""Rows of a table as they reach what reads them: texts, labels, ids, and the place of each row."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pipeline.corpus.rows import Array
+from pipeline.corpus.text_info import Columns
+from pipeline.errors import InputError
+from pipeline.ingest.labels import Labels, is_list, read_labels
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A row that cannot be used."""
+
+    row: int
+    """Its place, counted as in `Batch.rows`."""
+    why: str
+    id: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """A run of rows of a table."""
+
+    texts: list[Any]
+    """For each text column an Arrow array of binary values, without nulls."""
+    labels: Labels
+    ids: list[Any] | None
+    """Values of the id column, ready for JSON."""
+    rows: Array
+    """(documents,) int64: the place of each document in this run, from 0 and increasing."""
+    n_rows: int
+    """Rows of the run: documents, rows that are refused, blank lines."""
+    refused: list[Refused] = field(default_factory=list)
+    """In order."""
+
+    @property
+    def n_documents(self) -> int:
+        return len(self.rows)
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Where the rows of some columns lie in their run, and which rows of the run are refused."""
+
+    rows: Array
+    n_rows: int
+    refused: list[Refused] = field(default_factory=list)
+
+    @classmethod
+    def all(cls, n_rows: int) -> Places:
+        """Of a run of which every row is there."""
+        return cls(np.arange(n_rows), n_rows)
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What to read of a table."""
+
+    columns: Columns
+    labels: bool = True
+    id: str | None = None
+
+    @property
+    def names(self) -> list[str]:
+        others = (self.columns.labels if self.labels else None, self.id)
+        return list(dict.fromkeys([*self.columns.text, *(name for name in others if name is not None)]))
+
+    def batch(self, found: dict[str, Any], places: Places) -> Batch:
+        """From the columns of a table, by name."""
+        texts = [_texts(found[name], name) for name in self.columns.text]
+        ids = None if self.id is None else _ids(found[self.id])
+        batch = Batch(texts, Labels.none(len(texts[0])), ids, places.rows, places.n_rows, places.refused)
+        if not self.labels or self.columns.labels is None:
+            return batch
+        labels, wrong = read_labels(found[self.columns.labels], self.columns.separator)
+        return _without(replace(batch, labels=labels), wrong) if wrong else replace(batch, labels=labels)
+
+
+def _without(batch: Batch, wrong: dict[int, str]) -> Batch:
+    """The batch less some documents, which are refused; they have no labels."""
+    keep = np.ones(batch.n_documents, bool)
+    keep[list(wrong)] = False
+    ids = batch.ids
+    refused = [Refused(int(batch.rows[i]), why, None if ids is None else ids[i]) for i, why in wrong.items()]
+    lengths = np.diff(batch.labels.indptr)[keep]
+    return replace(
+        batch,
+        texts=[texts.filter(pa.array(keep)) for texts in batch.texts],
+        labels=Labels(np.concatenate([[0], np.cumsum(lengths)]), batch.labels.names),
+        ids=None if ids is None else [ids[i] for i in np.flatnonzero(keep).tolist()],
+        rows=batch.rows[keep],
+        refused=sorted([*batch.refused, *refused], key=lambda row: row.row),
+    )
+
+
+def _texts(column: Any, name: str) -> Any:
+    """A column as binary values without nulls."""
+    if isinstance(column, pa.ChunkedArray):
+        column = column.combine_chunks()
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    if is_list(column.type) and _is_text(column.type.value_type):
+        column = pc.binary_join(column, " ")
+    if pa.types.is_nested(column.type):
+        raise InputError(
+            f"The text {name!r} is neither text nor a list of texts. Found the type {column.type}. "
+            "Name a column inside, as in --text body.main."
+        )
+    if pa.types.is_null(column.type) or not _is_text(column.type):
+        column = column.cast(pa.large_string())
+    return pc.fill_null(column.cast(pa.large_binary()), b"")
+
+
+def _is_text(kind: Any) -> bool:
+    checks = (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary, pa.types.is_large_binary)
+    return any(check(kind) for check in checks)
+
+
+def _ids(column: Any) -> list[Any]:
+    values = column if isinstance(column, list) else column.to_pylist()
+    return [_ready(value) for value in values]
+
+
+def _ready(value: Any) -> Any:
+    """A value that JSON can hold."""
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    return value if isinstance(value, str | int | float | bool | list | dict) or value is None else str(value)

@@ -1,0 +1,146 @@
+"""The labels in a column of a table, whatever they are written as, as lists."""
+
+from __future__ import annotations
+
+import ast
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pipeline.corpus.rows import Array
+from pipeline.errors import InputError
+
+LISTS = "[]"
+"""In place of a separator: a text is a list, written as JSON or as Python does."""
+
+
+@dataclass(frozen=True, slots=True)
+class Labels:
+    """The labels of some documents: trimmed, none empty; repeats are still there."""
+
+    indptr: Array
+    """(documents + 1,) int64."""
+    names: Any
+    """Arrow array of large strings."""
+
+    @classmethod
+    def none(cls, n_documents: int) -> Labels:
+        return cls(np.zeros(n_documents + 1, np.int64), pa.array([], pa.large_string()))
+
+
+def listed_labels(text: str) -> list[str]:
+    """The labels of a list that is written as text.
+
+    Raises
+    ------
+    ValueError
+        It is no list of texts or numbers, neither of JSON nor of Python.
+
+    Examples
+    --------
+    >>> listed_labels('["a", "b"]'), listed_labels("['a', 7]"), listed_labels(" ")
+    (['a', 'b'], ['a', '7'], [])
+    """
+    text = text.strip()
+    if not text:
+        return []
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        found = _python_list(text)
+    if not isinstance(found, list) or any(
+        isinstance(item, list | dict | tuple | set | bool) for item in found
+    ):
+        raise ValueError(f"the labels are no list of names: {text[:60]!r}")
+    return [str(item) for item in found if item is not None]
+
+
+def _python_list(text: str) -> Any:
+    try:
+        found = ast.literal_eval(text)
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return None
+    # Python joins 'a' 'b', which is how numpy writes two
+    same = _bare(repr(found)) == _bare(text)
+    return found if same else None
+
+
+def _bare(text: str) -> str:
+    return "".join(text.replace('"', "'").split())
+
+
+def read_labels(column: Any, separator: str | None) -> tuple[Labels, dict[int, str]]:
+    """The labels in an Arrow array of lists, strings or numbers; and what is wrong, by row.
+
+    Raises
+    ------
+    InputError
+        They are of none of these types.
+    """
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    kind = column.type
+    if pa.types.is_null(kind):
+        return Labels.none(len(column)), {}
+    if is_list(kind):
+        lengths = pc.fill_null(pc.list_value_length(column), 0).to_numpy(zero_copy_only=False)
+        return _trimmed(lengths.astype(np.int64), _strings(column.flatten())), {}
+    strings = pc.fill_null(_strings(column), "")
+    if separator == LISTS:
+        return _listed(strings.to_pylist())
+    if not separator:
+        return _trimmed(np.ones(len(strings), np.int64), strings), {}
+    lists = pc.split_pattern(strings, pattern=separator)
+    lengths = pc.list_value_length(lists).to_numpy(zero_copy_only=False)
+    return _trimmed(lengths.astype(np.int64), lists.flatten()), {}
+
+
+def _listed(texts: list[str]) -> tuple[Labels, dict[int, str]]:
+    lists: list[list[str]] = []
+    wrong: dict[int, str] = {}
+    for row, text in enumerate(texts):
+        try:
+            lists.append(listed_labels(text))
+        except ValueError as error:
+            lists.append([])
+            wrong[row] = str(error)
+    names = pa.array([name for names in lists for name in names], pa.large_string())
+    return _trimmed(np.array([len(names) for names in lists], np.int64), names), wrong
+
+
+def is_list(kind: Any) -> bool:
+    """Whether an Arrow type is one of lists."""
+    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind))
+
+
+def _strings(values: Any) -> Any:
+    """Values as text: numbers as they are written, what is no UTF-8 replaced."""
+    kind = values.type
+    if pa.types.is_dictionary(kind):
+        values = values.cast(kind.value_type)
+        kind = values.type
+    if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
+        try:
+            return values.cast(pa.large_string())
+        except pa.ArrowInvalid:
+            texts = [None if raw is None else raw.decode("utf-8", "replace") for raw in values.to_pylist()]
+            return pa.array(texts, pa.large_string())
+    simple = pa.types.is_primitive(kind) or pa.types.is_string(kind) or pa.types.is_large_string(kind)
+    if not (simple or pa.types.is_null(kind)):
+        raise InputError(
+            f"The labels are neither texts, numbers nor lists of these. Found the type {kind}. "
+            "Name a column inside, as in --labels tag.name, or make them lists of names."
+        )
+    return values.cast(pa.large_string())
+
+
+def _trimmed(lengths: Array, names: Any) -> Labels:
+    names = pc.utf8_trim_whitespace(pc.fill_null(names, ""))
+    keep = pc.binary_length(names).to_numpy(zero_copy_only=False) > 0
+    rows = np.repeat(np.arange(len(lengths)), lengths)
+    kept = np.bincount(rows[keep], minlength=len(lengths))
+    return Labels(np.concatenate([[0], np.cumsum(kept)]).astype(np.int64), names.filter(pa.array(keep)))

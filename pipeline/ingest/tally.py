@@ -1,0 +1,171 @@
+"""What was not as it should be in tables of texts: counted while they are read, told at the end."""
+
+from __future__ import annotations
+
+import re
+import threading
+import warnings
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from pipeline.corpus import format as fmt
+from pipeline.corpus.store import Corpus
+from pipeline.errors import InputError
+from pipeline.text.words import Found
+
+_EXAMPLES = 3
+_FEWEST_TO_JUDGE = 20
+"""Documents, or labels, below which nothing is odd about how they are spread."""
+_OWN_LABEL = 0.4
+"""Labels for each document that has one, from where on each seems to have its own."""
+_NO_BLANKS = (
+    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
+    "\U00020000-\U0003ffff"
+)
+"""Thai, Lao, Burmese, Khmer, kana, Han."""
+_CHARACTERS = (
+    r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}]\p{M}*|"
+    r"[\p{Latin}\p{Cyrillic}\p{N}]+"
+)
+_LONG_RUN = 4
+"""Mean characters of a run without blanks that has been cut into words."""
+
+
+@dataclass
+class Tally:
+    """What was not as it should be; safe to use from many threads."""
+
+    strict: bool
+    done_to_bad: str = "left out"
+    """With rows that cannot be used."""
+    bad: int = 0
+    broken: int = 0
+    empty: int = 0
+    documents: int = 0
+    examples: list[str] = field(default_factory=list)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def bad_row(self, where: Callable[[], str], why: str) -> None:
+        """Count a row that cannot be used."""
+        if self.strict:
+            raise InputError(f"{where()}: {why}. Mend the row, or leave --strict out to go on without it.")
+        with self._lock:
+            self.bad += 1
+            shown = len(self.examples) < _EXAMPLES
+        if shown:
+            example = f"{where()}: {why}"
+            with self._lock:
+                self.examples.append(example)
+
+    def add(self, found: Found, path: Path | str) -> None:
+        """Count documents."""
+        n_broken = int(found.broken.sum())
+        if n_broken and self.strict:
+            raise InputError(
+                f"{path}: {number(n_broken, 'text is', 'texts are')} not UTF-8. Name the file's encoding, as "
+                "with --encoding cp1252, or leave --strict out to take the broken bytes as blanks."
+            )
+        with self._lock:
+            self.broken += n_broken
+            self.empty += int(found.empty.sum())
+            self.documents += found.n_documents
+
+    def as_dict(self) -> dict[str, int]:
+        return {"rows_left_out": self.bad, "not_utf8": self.broken, "without_text": self.empty}
+
+    def messages(self) -> list[str]:
+        """What users should know, a sentence or two each."""
+        told = []
+        if self.bad:
+            examples = "; ".join(sorted(self.examples)[:_EXAMPLES])
+            told.append(
+                f"{number(self.bad, 'row was', 'rows were')} {self.done_to_bad}: {examples}"
+                f"{'; ...' if self.bad > len(self.examples) else ''}. Mend them, or pass --strict."
+            )
+        if self.broken:
+            texts = number(self.broken, "document is", "documents are")
+            told.append(
+                f"{texts} not UTF-8 throughout; broken bytes were taken as blanks. Name the encoding, as "
+                "with --encoding cp1252, or mend the file."
+            )
+        if self.empty:
+            told.append(f"{number(self.empty, 'document has', 'documents have')} no text, and no words.")
+        return told
+
+    def warn(self, corpus: Corpus, unknown: dict[str, int], is_like: bool) -> None:
+        """Tell what should be known of a new corpus."""
+        told = self.messages()
+        if unknown:
+            most = sorted(unknown, key=lambda name: (-unknown[name], name))[:3]
+            more = ", ..." if len(unknown) > 3 else ""
+            told.append(
+                f"{number(len(unknown), 'label is', 'labels are')} not in the corpus to be like. Left out "
+                f"{number(sum(unknown.values()), 'time', 'times')}: {', '.join(most)}{more}."
+            )
+        if not is_like:
+            told += label_doubts(corpus)
+        for message in told:
+            warnings.warn(message, stacklevel=5)
+
+
+def label_doubts(corpus: Corpus) -> list[str]:
+    """What is odd about the labels of a new corpus of texts, as if they were of another column."""
+    assert corpus.info.text is not None
+    column, counts, n_labels = corpus.info.text.columns.labels, corpus.label_counts, corpus.n_labels
+    if column is None:
+        return []
+    if n_labels == 0:
+        return [f"No document has a label: the column {column!r} is empty. Name another one with --labels."]
+    if n_labels == 1:
+        return [f"There is one label only, {corpus.labels[0]!r}. Is it the right column or separator?"]
+    if int(counts.min()) == corpus.n_docs:
+        return ["Every document has the same labels, so there is nothing to tell documents apart by."]
+    if n_labels < _FEWEST_TO_JUDGE:
+        return []
+    names = corpus.labels
+    phrases = sum(" " in name for name in names)
+    words = {word for name in names for word in name.split()}
+    shown = ", ".join(repr(name[:40]) for name in names[:2])
+    if 2 * phrases >= n_labels and 2 * len(words) <= n_labels:
+        doubt = (
+            f"Labels look like several in one: {n_labels:,} of them are made of {len(words):,} words, as in "
+            f"{shown}. If blanks stand between labels, pass --label-separator ' '."
+        )
+        return [doubt]
+    n_once, n_given = int((counts == 1).sum()), int(counts.sum())
+    if n_given > 1.2 * corpus.n_docs or 2 * n_once < n_labels:
+        return []
+    lengths = [fmt.read_lengths(corpus.root, corpus.info, "Y", i) for i in range(corpus.n_blocks)]
+    n_labelled = int((np.concatenate(lengths) > 0).sum())
+    if n_given > 1.2 * n_labelled or n_labels < _OWN_LABEL * n_labelled:
+        return []
+    doubt = (
+        f"Nearly every document has a label of its own: {n_labels:,} labels on {n_labelled:,} documents, "
+        f"{n_once:,} of them on one only, as in {shown}. Is {column!r} the right column? Name it with "
+        "--labels, and what stands between labels with --label-separator."
+    )
+    return [doubt]
+
+
+def script_doubts(texts: Iterable[str]) -> list[str]:
+    """What is odd about words between blanks in these texts: whether there are hardly any blanks."""
+    whole = " ".join(texts)
+    runs = re.findall(f"[{_NO_BLANKS}]+", whole)
+    n_letters = sum(map(str.isalpha, whole))
+    n_inside = sum(map(len, runs))
+    if 3 * n_inside < n_letters or n_inside <= _LONG_RUN * len(runs):
+        return []
+    doubt = (
+        "The texts have hardly any blanks between words, as in Chinese, Japanese or Thai, so whole phrases "
+        f"would be taken as words. Take characters and pairs of them: --token-pattern '{_CHARACTERS}' "
+        "--min-length 1 --bigrams. Or cut the texts into words before."
+    )
+    return [doubt]
+
+
+def number(n: int, one: str, many: str) -> str:
+    """A number and what it counts."""
+    return f"{n:,} {one if n == 1 else many}"
