@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import threading
 import time
 import weakref
-from functools import reduce
+from functools import partial, reduce
 from typing import Any
 
 import numpy as np
@@ -13,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.tasks import map_tasks, n_cpus, ordered_reduce
+from pipeline.tasks import check_wanted, map_tasks, n_cpus, ordered_reduce
 
 AT_A_TIME = [1, 2, 3, 50, None]
 
@@ -309,3 +311,66 @@ def test_map_tasks__results_in_the_order_of_items(n: int, n_threads: int | None)
 def test_map_tasks__an_error_is_raised() -> None:
     with pytest.raises(ZeroDivisionError):
         map_tasks(divide, [2, 1, 0, 4], name="bad", n_threads=2)
+
+
+# -- what is given up -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("how", ["map_tasks", "ordered_reduce"])
+def test_interrupt__drops_tasks_and_ends_running_ones(how: str) -> None:
+    started, ended = [], []
+
+    def work(item: int) -> int:
+        started.append(item)
+        if len(started) == 1:
+            threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT)).start()
+        try:
+            for _ in range(1000):
+                check_wanted()
+                time.sleep(0.01)
+        finally:
+            ended.append(item)
+        return item
+
+    run: Any = partial(map_tasks, work, n_threads=2)
+    if how == "ordered_reduce":
+        run = partial(ordered_reduce, work, lambda a, b: a + b, at_a_time=2)
+    with pytest.raises(KeyboardInterrupt):
+        run(range(50), name="interrupted")
+    assert len(started) <= 2
+    assert sorted(ended) == sorted(started)  # before the exception is raised: nothing is done behind its back
+    assert map_tasks(lambda item: item, range(3), name="again", n_threads=2) == [0, 1, 2]
+
+
+def test_interrupt__a_task_that_does_not_look_is_not_waited_for() -> None:
+    release = threading.Event()
+
+    def work(_: int) -> None:
+        threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT)).start()
+        release.wait(60)
+
+    begun = time.monotonic()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            map_tasks(work, range(1), name="deaf", n_threads=1)
+        assert time.monotonic() - begun < 30
+    finally:
+        release.set()
+
+
+def test_error__ends_the_other_tasks() -> None:
+    ended = threading.Event()
+
+    def work(item: int) -> None:
+        if item == 0:
+            raise ValueError("the first")
+        try:
+            while True:
+                check_wanted()
+                time.sleep(0.01)
+        finally:
+            ended.set()
+
+    with pytest.raises(ValueError, match="the first"):
+        map_tasks(work, range(2), name="failing", n_threads=2)
+    assert ended.wait(10)

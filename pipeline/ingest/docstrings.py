@@ -18,7 +18,6 @@ import inspect
 import json
 import re
 import sys
-import tempfile
 import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -32,6 +31,7 @@ from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
 from pipeline.corpus.store import Corpus
 from pipeline.corpus.text_info import Tokenizer
+from pipeline.destination import temporary_folder
 from pipeline.errors import InputError
 from pipeline.ingest.spool import IngestKeywords, Progress
 from pipeline.ingest.text import ingest_text
@@ -160,8 +160,8 @@ def _ingest(objects: list[DocumentedObject], dest: str | Path, options: IngestKe
     least = 1 if len(objects) < 10 * _FEWEST_DOCUMENTS else _FEWEST_DOCUMENTS
     counts = Counter(label for documented in objects for label in documented.labels)
     tokenizer = Tokenizer(stop_words=tuple(sorted(ENGLISH_STOP_WORDS)), pattern=_TOKEN)
-    with tempfile.TemporaryDirectory(prefix="threepass-") as folder:
-        path = Path(folder) / "docstrings.jsonl"
+    with temporary_folder() as folder:
+        path = folder / "docstrings.jsonl"
         with path.open("w", encoding="utf-8") as file:
             for documented in objects:
                 labels = [label for label in documented.labels if counts[label] >= least]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import shutil
 import tarfile
-import tempfile
 import zipfile
 from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Unpack
@@ -17,6 +17,7 @@ import pooch
 
 from pipeline.corpus.describe import row_lengths
 from pipeline.corpus.store import Corpus
+from pipeline.destination import temporary_folder
 from pipeline.errors import InputError, StoreError
 from pipeline.ingest.download import download
 from pipeline.ingest.manifest import ROLES, DataFile, Difference, Format, Manifest, Role, find_manifest
@@ -131,13 +132,15 @@ def fetch_dataset(
                 f"{path} exists already. Choose another --dest, or pass overwrite (--overwrite)."
             )
     kind, files = _find(manifest, source, cache, options.get("progress"))
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        work = tempfile.TemporaryDirectory(prefix=f".{manifest.name}-", dir=folder)
-    except OSError as error:
-        raise StoreError(f"{folder} cannot be written: {error.strerror}. Choose another --dest.") from error
-    with work as unpacked:
-        texts = {role: _unpacked(manifest, role, file, Path(unpacked)) for role, file in files.items()}
+    with ExitStack() as stack:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            unpacked = stack.enter_context(temporary_folder(f".{manifest.name}-", folder))
+        except OSError as error:
+            raise StoreError(
+                f"{folder} cannot be written: {error.strerror}. Choose another --dest."
+            ) from error
+        texts = {role: _unpacked(manifest, role, file, unpacked) for role, file in files.items()}
         for split, path in paths.items():
             _ingest(kind, texts, split, path, options)
     train, test = (Corpus.open(paths[split]) for split in ("train", "test"))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from sklearn.utils.validation import validate_data
 
 from pipeline.corpus.rows import SparseRows
 from pipeline.corpus.store import Corpus
+from pipeline.destination import temporary_folder
 from pipeline.errors import InputError
 from pipeline.ingest.matrices import as_rows, ingest_matrices
 from pipeline.tasks import compute_all
@@ -71,8 +71,8 @@ def training_corpus(X: Any, Y: Any, n_threads: int | None) -> Iterator[Corpus]:
         return
     if Y is None:
         raise InputError("requires y to be passed, but the target y is None. Call fit(X, Y) or fit(corpus).")
-    with tempfile.TemporaryDirectory(prefix="threepass-") as folder:
-        yield ingest_matrices(X, Y, Path(folder) / "corpus.zarr", n_threads=n_threads)
+    with temporary_folder() as folder:
+        yield ingest_matrices(X, Y, folder / "corpus.zarr", n_threads=n_threads)
 
 
 @dataclass(frozen=True, slots=True)
