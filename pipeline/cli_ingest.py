@@ -13,7 +13,7 @@ from dask.utils import parse_bytes
 from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
 from pipeline.cli_options import Json, Overwrite, Quiet, Threads, tell
-from pipeline.corpus.describe import describe
+from pipeline.corpus.describe import describe, in_brief
 from pipeline.corpus.store import Corpus
 from pipeline.corpus.text_info import Tokenizer
 from pipeline.errors import InputError
@@ -151,10 +151,8 @@ def tell_new(corpus: Corpus, dest: Path, started: float, json_file: Path | None)
     """Tell of a new corpus."""
     seconds = time.monotonic() - started
     description = {**describe(corpus), "path": str(dest), "seconds": seconds}
-    text = (
-        f"{dest}: {corpus.n_docs:,} documents x {corpus.n_terms:,} terms, {corpus.n_labels:,} labels, "
-        f"{description['bytes_on_disk'] / 1e6:,.1f} MB on disk, in {seconds:.1f} s"
-    )
+    size = f"{description['bytes_on_disk'] / 1e6:,.1f} MB on disk"
+    text = f"{dest}: {in_brief(description)}, {size}, in {seconds:.1f} s"
     tell(text, description, json_file)
 
 

@@ -13,11 +13,13 @@ from pipeline.cli_ingest import names_of
 from pipeline.cli_options import Overwrite, Quiet
 from pipeline.corpus.store import Corpus
 from pipeline.destination import new_file
+from pipeline.display import how_many
 from pipeline.errors import InputError
 from pipeline.model.labeler import MomentLabeler
 from pipeline.predict import Progress, corpus_parts, predict_to_file, prediction_lines
 from pipeline.predict_text import predict_stream, predict_texts
 from pipeline.progress import ProgressDisplay
+from pipeline.stages import begin
 
 
 def predict(
@@ -44,31 +46,42 @@ def predict(
     quiet: Quiet = False,
 ) -> None:
     """Tell the best labels of every document."""
-    labeler = MomentLabeler.load(model)
     with ProgressDisplay(quiet) as progress:
+        begin(progress, "load")
+        labeler = MomentLabeler.load(model)
+    # results and bars would overwrite each other where both go to the terminal
+    hidden = out == Path("-") and sys.stdout.isatty()
+    with ProgressDisplay(quiet or hidden) as progress:
         if Path(source).is_dir() or "://" in source:
             corpus = Corpus.open(source)
             if out != Path("-"):
                 predict_to_file(labeler, corpus, out, k=top, overwrite=overwrite, progress=progress)
-                print(f"{out}: the {top} best labels of {corpus.n_docs:,} documents")
-                return
-            lines = prediction_lines(corpus_parts(labeler, corpus, top, progress), labeler.label_names_)
+                n_docs = corpus.n_docs
+            else:
+                parts = corpus_parts(labeler, corpus, top, progress)
+                n_docs = _write(prediction_lines(parts, labeler.label_names_), out, overwrite)
         else:
-            lines = _text_lines(labeler, source, top, text, strict, progress)
-        if out == Path("-"):
-            sys.stdout.writelines(lines)
-            return
-        if out.suffix not in (".jsonl", ".ndjson"):
-            raise InputError(
-                f"Labels of texts are written as JSON lines. Found the name {out}. Name it .jsonl, or ingest "
-                "the texts with --like first, and predict for that corpus."
-            )
-        n_lines = 0
-        with new_file(out, overwrite=overwrite) as partial, partial.open("w", encoding="utf-8") as file:
-            for line in lines:
-                file.write(line)
-                n_lines += 1
-    print(f"{out}: the {top} best labels of {n_lines:,} documents")
+            n_docs = _write(_text_lines(labeler, source, top, text, strict, progress), out, overwrite)
+    if out != Path("-"):
+        print(f"{out}: the {how_many(top, 'best label')} of {how_many(n_docs, 'document')}")
+
+
+def _write(lines: Iterator[str], out: Path, overwrite: bool) -> int:
+    """Write lines to a file, or to stdout; return how many they were."""
+    if out == Path("-"):
+        sys.stdout.writelines(lines)
+        return 0
+    if out.suffix not in (".jsonl", ".ndjson"):
+        raise InputError(
+            f"Labels of texts are written as JSON lines. Found the name {out}. Name it .jsonl, or ingest "
+            "the texts with --like first, and predict for that corpus."
+        )
+    n_lines = 0
+    with new_file(out, overwrite=overwrite) as partial, partial.open("w", encoding="utf-8") as file:
+        for line in lines:
+            file.write(line)
+            n_lines += 1
+    return n_lines
 
 
 def _text_lines(

@@ -91,11 +91,9 @@ def prediction_lines(
 def corpus_parts(model: MomentLabeler, corpus: Corpus, k: int, progress: Progress | None) -> Iterator[Part]:
     """The predictions of a block at a time, in order."""
     row = 0
-    for labels, scores in model.stream_topk(corpus, k):
+    for labels, scores in model.stream_topk(corpus, k, progress):
         yield corpus.doc_ids[row : row + len(labels)], labels, scores
         row += len(labels)
-        if progress is not None:
-            progress("predict", row, corpus.n_docs)
 
 
 def _write_zarr(path: Path, parts: Iterator[Part], n_docs: int, k: int, names: list[str]) -> None:

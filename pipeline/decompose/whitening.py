@@ -13,6 +13,7 @@ import threadpoolctl
 
 from pipeline.corpus.rows import Array
 from pipeline.decompose.tall import RowsOf, gaussian, gram, small_eigenpairs, times_in_place
+from pipeline.display import how_many
 from pipeline.errors import InputError
 
 RANK_TOLERANCE = 1e-9
@@ -189,8 +190,9 @@ def _rank(values: Array, wanted: int) -> int:
             "Found no positive eigenvalue of the word pairs. Check that documents have several known words."
         )
     if rank < wanted:
+        topics = how_many(rank, "topic")
         warnings.warn(
-            f"Only {rank} topics instead of {wanted}: the matrix of word pairs has numerical rank {rank} "
+            f"Only {topics} instead of {wanted}: the matrix of word pairs has numerical rank {rank} "
             f"(eigenvalue {rank + 1} is below {RANK_TOLERANCE:g} of the first). "
             f"Use n_components={rank} or fewer, or more documents.",
             stacklevel=4,

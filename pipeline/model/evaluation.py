@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,7 +14,6 @@ from pipeline.model.heads import Head, Seen
 from pipeline.model.scores import Scores
 from pipeline.model.scoring import all_scores, top_labels
 from pipeline.model.scoring_kernels import keep_best
-from pipeline.passes.run import Progress
 
 Measured = tuple[RankingSums, ReliabilitySums]
 
@@ -58,12 +57,3 @@ class Evaluation:
         for some_ranking, some_reliability in parts:
             ranking, reliability = ranking.merge(some_ranking), reliability.merge(some_reliability)
         return Scores({**ranking.finish(), **(reliability.finish() if self.every_label else {})})
-
-
-def told(parts: Iterable[Measured], progress: Progress, n_docs: int) -> Iterator[Measured]:
-    """The same sums; after each, how many documents are done."""
-    done = 0
-    for part in parts:
-        yield part
-        done += part[0].n_docs
-        progress("evaluate", done, n_docs)

@@ -22,7 +22,7 @@ from pipeline.decompose.tall import reorder_rows
 from pipeline.errors import InputError
 from pipeline.metrics import propensities
 from pipeline.model.error_bars import ErrorBars
-from pipeline.model.evaluation import Evaluation, told
+from pipeline.model.evaluation import Evaluation
 from pipeline.model.evidence import Explanation, Topic, explanation, topic_list
 from pipeline.model.guarantee import Guarantee, guarantee
 from pipeline.model.heads import Head, Kind, Seen
@@ -46,9 +46,10 @@ from pipeline.model.texts import TextEncoder, as_text_list, check_like
 from pipeline.passes.checkpoints import RunDirectory
 from pipeline.passes.pairs import Statistics
 from pipeline.passes.plan import Plan
-from pipeline.passes.run import Progress, Runner
+from pipeline.passes.run import Runner
 from pipeline.passes.words import WordView
-from pipeline.tasks import map_tasks, n_cpus
+from pipeline.stages import Progress, counted
+from pipeline.tasks import check_wanted, map_tasks, n_cpus
 from pipeline.text.words import as_texts
 
 _DOCUMENTS = 4096
@@ -211,7 +212,7 @@ class MomentLabeler(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             A `distributed.Client` to run the passes on; local threads when None. Workers must reach the
             corpus by its path or URL, and `run_dir`, or without one the temporary directory.
         progress
-            Called as `progress(pass, documents done, documents in all)`, from any thread.
+            See `pipeline.stages.Progress`; reads of the corpus are counted in documents.
         run_dir
             A directory in which sums are kept while they are made. When a fit is killed, the same call goes
             on from there; a directory of another corpus or other parameters is not used. Remove it once the
@@ -386,11 +387,14 @@ class MomentLabeler(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         labels, scores = (np.concatenate(side) for side in zip(*self.stream_topk(X, k), strict=True))
         return labels, scores
 
-    def stream_topk(self, X: Any, k: int = 5) -> Iterator[tuple[Array, Array]]:
+    def stream_topk(
+        self, X: Any, k: int = 5, progress: Progress | None = None
+    ) -> Iterator[tuple[Array, Array]]:
         """As `predict_topk`, some documents at a time: for predictions that are too many to hold."""
         _check_k(k)
         head = self._ranking_head()
-        return self._over_documents(X, lambda seen, _: top_labels(head, seen, k), head=head)
+        told = None if progress is None else counted(progress, "predict", _n_docs(X))
+        return self._over_documents(X, lambda seen, _: top_labels(head, seen, k), head=head, told=told)
 
     def predict_proba(self, X: Any) -> Array:
         """(n, L) float32: the probability of each label, dense; for large data see `predict_topk`.
@@ -472,7 +476,7 @@ class MomentLabeler(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             mean of (probability - truth)² over documents and labels; and `reliability`, a table of how often
             labels of about a probability are right.
         progress
-            Called as `progress("evaluate", documents done, documents in all)`.
+            See `pipeline.stages.Progress`; `evaluate` is counted in documents.
         """
         if isinstance(X, Corpus) and Y is not None:
             raise InputError(
@@ -489,8 +493,8 @@ class MomentLabeler(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         head = self._ranking_head()
         inverse = 1 / propensities(self.label_counts_, self.statistics_.n_docs, *propensity)
         evaluation = Evaluation(head, tuple(ks), inverse, auc)
-        parts = self._over_documents(X, evaluation.of, Y, head=head)
-        return evaluation.finish(parts if progress is None else told(parts, progress, _n_docs(X)))
+        told = None if progress is None else counted(progress, "evaluate", _n_docs(X))
+        return evaluation.finish(self._over_documents(X, evaluation.of, Y, head=head, told=told))
 
     def score(self, X: Any, y: Any = None) -> float:
         """P@1: how often the best label is right."""
@@ -505,9 +509,18 @@ class MomentLabeler(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return replace(head, emphasis=(inverse**self.tail_weight).astype(np.float32), plain=head)
 
     def _over_documents(
-        self, X: Any, use: Callable[[Seen, SparseRows | None], Any], Y: Any = None, *, head: Head
+        self,
+        X: Any,
+        use: Callable[[Seen, SparseRows | None], Any],
+        Y: Any = None,
+        *,
+        head: Head,
+        told: Callable[[float], None] | None = None,
     ) -> Iterator[Any]:
-        """`use(what the head sees, labels)` of some documents at a time, in order, on threads."""
+        """`use(what the head sees, labels)` of some documents at a time, in order, on threads.
+
+        `told` is called with each further number of documents that are done.
+        """
         docs = self._documents(X, Y)
 
         def block(number: int) -> list[Any]:
@@ -516,7 +529,10 @@ class MomentLabeler(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             for start in range(0, max(1, words.n_rows), _DOCUMENTS):
                 rows = start, min(start + _DOCUMENTS, words.n_rows)
                 own = None if labels is None else labels.slice(*rows)
+                check_wanted()
                 parts.append(use(head.see(words.slice(*rows)), own))
+                if told is not None:
+                    told(rows[1] - rows[0])
             return parts
 
         at_a_time = 2 * (self.n_jobs or n_cpus())
@@ -634,7 +650,9 @@ def _run_directory(
 
 
 def _n_docs(X: Any) -> int:
-    return X.n_docs if isinstance(X, Corpus) else X.shape[0] if hasattr(X, "shape") else len(X)
+    if isinstance(X, Corpus | str):
+        return 1 if isinstance(X, str) else X.n_docs
+    return int(X.shape[0]) if hasattr(X, "shape") else len(X)
 
 
 def _check_k(k: int) -> None:

@@ -44,6 +44,7 @@ from pipeline.model.parameters import check_parameters
 from pipeline.passes.checkpoints import RUN_LOG
 from pipeline.passes.pairs import Statistics
 from pipeline.passes.weighting import SCHEMES, Weighting
+from pipeline.stages import begin
 
 FORMAT = "threepass-model"
 VERSION = 1
@@ -73,6 +74,7 @@ def fit_to(
     """Fit and save, holding the destination from the start; what the fit left on the way is removed last."""
     with _new_model(path, overwrite) as partial:
         model.fit(corpus, run_dir=run_dir, **how)
+        begin(how.get("progress"), "save")
         _write_model(model, partial)
     if run_log is not None:
         with new_file(run_log, overwrite=True) as unfinished:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pipeline.display import html_table
+from pipeline.display import how_many, html_table
 
 _RELIABILITY = ("probability", "labels", "predicted", "observed")
 
@@ -36,7 +36,7 @@ class Scores(dict[str, Any]):
 
     @property
     def _counts(self) -> str:
-        return f"{self['n_docs']:,} documents, {self['n_unlabelled']:,} of them without labels"
+        return f"{how_many(self['n_docs'], 'document')}, {self['n_unlabelled']:,} of them without labels"
 
     @property
     def _measures(self) -> list[tuple[str, str]]:

@@ -14,7 +14,7 @@ from pipeline.corpus.store import Corpus
 from pipeline.errors import InputError
 from pipeline.model.evidence import Explanation
 from pipeline.model.labeler import MomentLabeler
-from pipeline.passes.run import Progress
+from pipeline.stages import Progress, begin
 
 BEST = 5
 """Labels that are looked at, of each document."""
@@ -108,7 +108,8 @@ def measure(
     if corpus.n_docs == 0:
         raise InputError("The test corpus is empty. Found no documents. Give one that has some.")
     scores = model.evaluate(corpus, ks=(1, 3, BEST), progress=progress)
-    best, _ = model.predict_topk(corpus, BEST)
+    parts = [labels for labels, _ in model.stream_topk(corpus, BEST, progress)]
+    best = np.concatenate(parts)
     L = len(model.label_names_)
     occurrences, found = np.zeros(L, np.int64), np.zeros(L, np.int64)
     start = 0
@@ -120,6 +121,7 @@ def measure(
         hit = (top[rows] == Y.indices[:, None]).any(axis=1)
         occurrences += np.bincount(Y.indices, minlength=L)
         found += np.bincount(Y.indices[hit], minlength=L)
+    begin(progress, "examples")
     predicted = np.bincount(best[best >= 0], minlength=L)
     bands = _bands(model.label_counts_, occurrences, found, predicted)
     examples = [_example(model, corpus, row, texts) for row in _telling_rows(corpus)]
