@@ -99,6 +99,7 @@ def synth(
     """Draw a corpus with the shape of one of the paper's data sets from a planted model."""
     started = time.monotonic()
     with ProgressDisplay(quiet) as progress:
+        begin(progress, "draw")
         corpus = ingest_shape(
             shape,
             dest,

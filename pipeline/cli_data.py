@@ -57,7 +57,7 @@ def fetch(
     ],
     source: From = None,
     dest: Annotated[
-        Path, typer.Option(metavar="DIR", help="Where NAME-train.zarr and NAME-test.zarr shall be.")
+        Path, typer.Option(metavar="DIR", help="Where to write NAME-train.zarr and NAME-test.zarr.")
     ] = Path(),
     cache: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Where downloads are kept; the user's cache if absent.")

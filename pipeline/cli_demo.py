@@ -19,13 +19,11 @@ _TOPICS = 8
 
 def demo(
     out: Annotated[
-        Path, typer.Option("--out", metavar="DIR", help="Where corpus, model and report shall be.")
+        Path, typer.Option("--out", metavar="DIR", help="Where to write corpus, model and report.")
     ] = Path("threepass-demo"),
     packages: Annotated[
         list[str] | None,
-        typer.Option(
-            "--package", metavar="NAME", help="Read these installed packages alone; may be repeated."
-        ),
+        typer.Option("--package", metavar="NAME", help="Read only this installed package; may be repeated."),
     ] = None,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace the DIR of an earlier demo.")

@@ -32,7 +32,7 @@ kept = partial(typer.Option, rich_help_panel="What is kept on the way")
 def fit(
     corpus: Annotated[str, typer.Argument(metavar="CORPUS", help="A corpus to learn from.")],
     model: Annotated[
-        Path, typer.Argument(metavar="MODEL", help="Where the model shall be, as in model.zarr.")
+        Path, typer.Argument(metavar="MODEL", help="Where to write the model, as in model.zarr.")
     ],
     n_components: Annotated[
         int, typer.Option("-k", "--topics", "--n-components", min=1, help="Number of topics.")
@@ -58,7 +58,7 @@ def fit(
         learning(min=0, max=1, help="0 ranks by probability, 1 favours rare labels."),
     ] = 0.0,
     memory_limit: Annotated[
-        str | None, typer.Option(metavar="SIZE", help="What the process may take, as in 4GB.")
+        str | None, typer.Option(metavar="SIZE", help="Memory that the process may use, as in 4GB.")
     ] = None,
     tensor: Annotated[str, learning(help="orthogonal or power.")] = "orthogonal",
     whitening: Annotated[str, learning(help="auto, exact or sketch.")] = "auto",
@@ -66,7 +66,7 @@ def fit(
     words: Annotated[str, learning(help="binary (as the paper) or counts.")] = "binary",
     seed: Annotated[int, learning(help="Seed of sketch and decomposition.")] = 0,
     plan: Annotated[
-        bool, typer.Option("--plan", help="Only tell what it would take, memory and time, and read nothing.")
+        bool, typer.Option("--plan", help="Only print the memory and time that it would take.")
     ] = False,
     threads: Threads = None,
     workers: Annotated[
@@ -76,26 +76,28 @@ def fit(
     threads_per_worker: Annotated[int, on_workers(min=1, help="Threads of each worker.")] = 1,
     worker_memory: Annotated[
         str,
-        on_workers(metavar="SIZE", help="What each worker may take, as in 4GB."),
+        on_workers(metavar="SIZE", help="Memory that each worker may use, as in 4GB."),
     ] = "auto",
     scheduler: Annotated[
         str | None,
         on_workers(metavar="URL", help="A Dask cluster to join, as in tls://host:8786."),
     ] = None,
-    tls_ca_file: Annotated[Path | None, on_workers(help="With --scheduler: the authority.")] = None,
-    tls_cert: Annotated[Path | None, on_workers(help="With --scheduler: our certificate.")] = None,
-    tls_key: Annotated[Path | None, on_workers(help="With --scheduler: our key.")] = None,
+    tls_ca_file: Annotated[
+        Path | None, on_workers(help="With --scheduler: certificate of the authority.")
+    ] = None,
+    tls_cert: Annotated[Path | None, on_workers(help="With --scheduler: own certificate.")] = None,
+    tls_key: Annotated[Path | None, on_workers(help="With --scheduler: own key.")] = None,
     dashboard_address: Annotated[
         str,
-        on_workers(metavar="HOST:PORT", help="Where the workers' dashboard shall listen."),
+        on_workers(metavar="HOST:PORT", help="Address of the workers' dashboard."),
     ] = DASHBOARD,
     performance_report: Annotated[
         Path | None,
-        on_workers(metavar="FILE.html", help="Keep Dask's own account of the workers."),
+        on_workers(metavar="FILE.html", help="Write Dask's own report about the workers."),
     ] = None,
     run_dir: Annotated[
         Path | None,
-        kept(help="Where sums are kept for a killed fit to go on; MODEL.run if absent."),
+        kept(help="Folder from which an interrupted fit continues; MODEL.run if absent."),
     ] = None,
     run_log: Annotated[
         Path | None,
@@ -105,7 +107,7 @@ def fit(
     quiet: Quiet = False,
     json_file: Json = None,
 ) -> None:
-    """Learn a model from a corpus, in three reads. Killed, the same command goes on where it was."""
+    """Learn a model from a corpus, in three reads. After an interruption, the same command continues."""
     started = time.monotonic()
     # plain strings: `fit` refuses what it does not know, and names the choices
     choices: dict[str, Any] = {

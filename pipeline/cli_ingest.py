@@ -25,11 +25,12 @@ from pipeline.ingest.text import Tables, ingest_tables
 from pipeline.ingest.vocabulary import Limits
 from pipeline.ingest.xmc import ingest_xmc
 from pipeline.progress import ProgressDisplay
+from pipeline.stages import begin
 
 BlockSize = Annotated[
     str, typer.Option("--block-size", metavar="SIZE", help="Size of a block once read, as in 20MB.")
 ]
-Dest = Annotated[Path, typer.Argument(metavar="DEST", help="Where the corpus shall be, as in train.zarr.")]
+Dest = Annotated[Path, typer.Argument(metavar="DEST", help="Where to write the corpus, as in train.zarr.")]
 # options, by the panel of the help that they stand in
 of_tables = partial(typer.Option, rich_help_panel="Tables of texts")
 of_words = partial(typer.Option, rich_help_panel="Words of texts")
@@ -106,6 +107,7 @@ def ingest(
     started = time.monotonic()
     is_text = text is not None or like is not None or _are_tables(sources)
     with ProgressDisplay(quiet) as progress:
+        begin(progress, "read")
         options = IngestKeywords(
             binary=binary,
             block_bytes=block_bytes(block_size),

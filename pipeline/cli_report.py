@@ -18,7 +18,7 @@ from pipeline.stages import begin
 
 def report(
     model: Annotated[str, typer.Argument(metavar="MODEL", help="A model.")],
-    out: Annotated[Path, typer.Argument(metavar="OUT.html", help="Where the page shall be.")],
+    out: Annotated[Path, typer.Argument(metavar="OUT.html", help="Where to write the page.")],
     corpus: Annotated[
         str | None,
         typer.Option(metavar="TEST", help="Documents with labels, not those it learned from: adds accuracy."),
