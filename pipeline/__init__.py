@@ -4,23 +4,23 @@ from pipeline import _startup
 
 _startup.begin()  # before the imports that take seconds
 
-from pipeline.corpus.describe import describe  # noqa: E402
-from pipeline.corpus.store import Corpus  # noqa: E402
-from pipeline.corpus.text_info import Tokenizer  # noqa: E402
-from pipeline.demo import run_demo  # noqa: E402
-from pipeline.errors import InputError, StoreError, ThreepassError  # noqa: E402
-from pipeline.ingest.fetch import Fetched, fetch_dataset  # noqa: E402
-from pipeline.ingest.manifest import Manifest, find_manifest, list_datasets  # noqa: E402
-from pipeline.ingest.matrices import ingest_matrices  # noqa: E402
-from pipeline.ingest.synthetic import SHAPES, Planted, ingest_planted, ingest_shape  # noqa: E402
-from pipeline.ingest.text import ingest_text  # noqa: E402
-from pipeline.ingest.vocabulary import Limits  # noqa: E402
-from pipeline.ingest.xmc import ingest_xmc  # noqa: E402
-from pipeline.model.labeler import MomentLabeler  # noqa: E402
-from pipeline.predict import predict_to_file  # noqa: E402
-from pipeline.predict_text import predict_texts  # noqa: E402
-from pipeline.report.page import write_report  # noqa: E402
-from pipeline.verify import check  # noqa: E402
+from pipeline.corpus.describe import describe
+from pipeline.corpus.store import Corpus
+from pipeline.corpus.text_info import Tokenizer
+from pipeline.demo import run_demo
+from pipeline.errors import InputError, StoreError, ThreepassError
+from pipeline.ingest.fetch import Fetched, fetch_dataset
+from pipeline.ingest.manifest import Manifest, find_manifest, list_datasets
+from pipeline.ingest.matrices import ingest_matrices
+from pipeline.ingest.synthetic import SHAPES, Planted, ingest_planted, ingest_shape
+from pipeline.ingest.text import ingest_text
+from pipeline.ingest.vocabulary import Limits
+from pipeline.ingest.xmc import ingest_xmc
+from pipeline.model.labeler import MomentLabeler
+from pipeline.predict import predict_to_file
+from pipeline.predict_text import predict_texts
+from pipeline.report.page import write_report
+from pipeline.verify import check
 
 __all__ = [
     "SHAPES",

@@ -10,6 +10,7 @@ from pathlib import Path
 INTERRUPTED = 130
 """Exit code after Ctrl-C, as shells have it: 128 and the number of the signal."""
 _LOADING = "threepass: loading ..."
+_shown: list[str] = []
 
 
 def quit_at_once(*_: object) -> None:
@@ -30,13 +31,16 @@ def begin() -> None:
         signal.signal(signal.SIGINT, quit_at_once)
     if _shows():
         print(_LOADING, end="", file=sys.stderr, flush=True)
+        _shown.append(_LOADING)
 
 
 def loaded() -> None:
     """Take the line away."""
-    if _is_command() and _shows():
-        print("\r" + " " * len(_LOADING), end="\r", file=sys.stderr, flush=True)
+    while _shown:
+        print("\r" + " " * len(_shown.pop()), end="\r", file=sys.stderr, flush=True)
 
 
 def _shows() -> bool:
-    return sys.stderr is not None and sys.stderr.isatty() and not {"-q", "--quiet"} & set(sys.argv)
+    """Not where no progress is wanted, nor where a shell only asks for completions."""
+    wanted = not {"-q", "--quiet"} & set(sys.argv) and "_THREEPASS_COMPLETE" not in os.environ
+    return wanted and sys.stderr is not None and sys.stderr.isatty()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
 import sys
 import threading
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from pipeline import _startup
 from pipeline.cli import main
 from tests.terminal import terminal
 from tests.test_cli import THREEPASS, threepass
@@ -111,6 +113,40 @@ def test_results__arrive_byte_for_byte_in_a_terminal(
         assert arrived == expected
     if name.startswith("predict") and (stdout != "terminal" or "file" in name):
         assert b"predict" in screen  # there was a bar
+
+
+@pytest.mark.parametrize(
+    ("words", "environment", "shows"),
+    [
+        ("threepass info c.zarr", {}, True),
+        ("threepass fit c.zarr m.zarr -q", {}, False),
+        ("threepass", {"_THREEPASS_COMPLETE": "complete_bash"}, False),
+        ("notebook.py", {}, False),
+    ],
+)
+def test_startup__says_that_it_loads_and_takes_it_back(
+    words: str, environment: dict[str, str], shows: bool
+) -> None:
+    handler = signal.getsignal(signal.SIGINT)
+    with (
+        terminal() as made,
+        os.fdopen(os.dup(made.fd), "w") as stream,
+        pytest.MonkeyPatch.context() as patch,
+    ):
+        patch.delitem(sys.modules, "multiprocessing.spawn", raising=False)  # as in a new process
+        patch.setattr(sys, "argv", words.split())
+        patch.setattr(sys, "stderr", stream)
+        for name, value in environment.items():
+            patch.setenv(name, value)
+        try:
+            _startup.begin()
+            quick = signal.getsignal(signal.SIGINT) is _startup.quit_at_once
+        finally:
+            signal.signal(signal.SIGINT, handler)
+        _startup.loaded()
+    assert quick == words.startswith("threepass")
+    line = b"threepass: loading ..."
+    assert made.screen == (line + b"\r" + b" " * len(line) + b"\r" if shows else b"")
 
 
 def test_results__of_a_process_of_its_own(folder: Path) -> None:

@@ -25,6 +25,7 @@ from pipeline.ingest.mulan import ingest_mulan
 from pipeline.ingest.sources import reading
 from pipeline.ingest.spool import IngestKeywords, Progress
 from pipeline.ingest.xmc import ingest_xmc
+from pipeline.stages import begin
 
 DATA_VARIABLE = "THREEPASS_DATA"
 """The environment variable that names a folder of data sets."""
@@ -140,10 +141,12 @@ def fetch_dataset(
             raise StoreError(
                 f"{folder} cannot be written: {error.strerror}. Choose another --dest."
             ) from error
+        begin(options.get("progress"), "unpack")
         texts = {role: _unpacked(manifest, role, file, unpacked) for role, file in files.items()}
         for split, path in paths.items():
             _ingest(kind, texts, split, path, options)
     train, test = (Corpus.open(paths[split]) for split in ("train", "test"))
+    begin(options.get("progress"), "count")
     counts = count_splits(train, test)
     differences = manifest.counts.differences(counts)
     for what, first, second in (
