@@ -15,6 +15,8 @@ _shown: list[str] = []
 
 def quit_at_once(*_: object) -> None:
     """Handle Ctrl-C where nothing has begun that would have to be cleaned up."""
+    if _shown:
+        os.write(2, b"\n")
     os._exit(INTERRUPTED)
 
 

@@ -14,6 +14,7 @@ import numba
 import pytest
 
 from pipeline import Corpus, MomentLabeler, check, ingest_shape, progress, write_report
+from pipeline.ingest.docstrings import documented_objects
 from pipeline.model import labeler
 from pipeline.progress import ProgressDisplay
 from pipeline.stages import counted
@@ -104,6 +105,12 @@ def test_report_and_check__every_phase_is_reported(
     calls = recorded()
     assert check(path.with_name("c.zarr"), progress=calls).is_whole
     assert stages(calls.calls) == ["check", "fingerprint"]
+
+
+def test_demo__says_so_before_the_first_package_is_read() -> None:
+    calls = recorded()
+    documented_objects(["rich"], calls)
+    assert calls.calls == [("read", 0, 1), ("read", 1, 1)]
 
 
 def test_counted__never_more_than_there_is() -> None:

@@ -36,6 +36,7 @@ from pipeline.errors import InputError
 from pipeline.ingest.spool import IngestKeywords, Progress
 from pipeline.ingest.text import ingest_text
 from pipeline.ingest.vocabulary import Limits
+from pipeline.stages import counted
 
 STANDARD_LIBRARY = "stdlib"
 PACKAGES = (
@@ -103,18 +104,18 @@ def documented_objects(
     packages
         Names of installed packages, and `stdlib`. Those that are not installed are passed over.
     progress
-        Called as `progress("read", packages done, packages in all)`.
+        See `pipeline.stages.Progress`; `read` is counted in packages.
     """
     found: dict[str, DocumentedObject] = {}
     seen: set[str] = set()
-    for done, package in enumerate(packages, start=1):
+    advance = counted(progress, "read", len(packages))
+    for package in packages:
         for found_object in (*_parsed(package), *_compiled(package)):
             made = _documented(package, *found_object)
             if made is not None and made.name not in found and made.text not in seen:
                 found[made.name] = made
                 seen.add(made.text)
-        if progress is not None:
-            progress("read", done, len(packages))
+        advance(1)
     return [found[name] for name in sorted(found)]
 
 
