@@ -45,7 +45,7 @@ def predict(
     overwrite: Overwrite = False,
     quiet: Quiet = False,
 ) -> None:
-    """Tell the best labels of every document."""
+    """Predict the best labels of every document."""
     with ProgressDisplay(quiet) as progress:
         begin(progress, "load")
         labeler = MomentLabeler.load(model)
