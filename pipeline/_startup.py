@@ -22,7 +22,7 @@ def quit_at_once(*_: object) -> None:
 
 def _is_command() -> bool:
     """Whether this process is the command: not a program that imports the library, nor one of its workers."""
-    return Path(sys.argv[0]).name == "threepass" and "multiprocessing.spawn" not in sys.modules
+    return Path("".join(sys.argv[:1])).name == "threepass" and "multiprocessing.spawn" not in sys.modules
 
 
 def begin() -> None:

@@ -66,7 +66,10 @@ class ReadAhead:
         return self
 
     def __exit__(self, error: type[BaseException] | None, *_: object) -> None:
-        self._readers.shutdown(wait=error is None, cancel_futures=True)  # who gives up does not wait
+        interrupted = error is not None and not issubclass(
+            error, Exception
+        )  # who presses Ctrl-C does not wait
+        self._readers.shutdown(wait=not interrupted, cancel_futures=True)
         self._upcoming.clear()
 
     def blocks(self, segment: Segment) -> Iterator[Block]:
