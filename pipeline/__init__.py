@@ -1,5 +1,9 @@
 """threepass: the right labels on documents, from three reads of a corpus that does not fit in memory."""
 
+from pipeline import _startup
+
+_startup.begin()  # before the imports that take seconds
+
 from pipeline.corpus.describe import describe
 from pipeline.corpus.store import Corpus
 from pipeline.corpus.text_info import Tokenizer
@@ -45,3 +49,14 @@ __all__ = [
     "run_demo",
     "write_report",
 ]
+
+
+def __getattr__(name: str) -> str:
+    if name != "__version__":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib.metadata import PackageNotFoundError, version  # asked for seldom
+
+    try:
+        return version("threepass")
+    except PackageNotFoundError:  # run from its sources
+        return "0+unknown"

@@ -1,7 +1,7 @@
 """The command `threepass`: one thin command for each stage.
 
 Results go to stdout, progress and errors to stderr. Exit codes: 0 done, 1 the input is wrong (one line says
-what, where and what to do), 2 the command line is wrong.
+what, where and what to do), 2 the command line is wrong, 130 interrupted by Ctrl-C.
 """
 
 from __future__ import annotations
@@ -13,31 +13,36 @@ import warnings
 from typing import Annotated, Any
 
 import typer
-import typer.core
 
+import pipeline
+from pipeline import _startup
 from pipeline.cli_data import data
 from pipeline.cli_demo import demo
 from pipeline.cli_fit import fit
 from pipeline.cli_ingest import DEFAULT_BLOCK, BlockSize, Dest, block_bytes, ingest, tell_new
-from pipeline.cli_options import Json, Overwrite, Quiet, Threads, tell
+from pipeline.cli_interrupt import interruptible
+from pipeline.cli_options import Commands, Json, Overwrite, Quiet, Threads, tell
 from pipeline.cli_predict import predict
 from pipeline.cli_report import report
 from pipeline.corpus.describe import describe, render
+from pipeline.corpus.marks import kind_of
 from pipeline.corpus.store import Corpus
 from pipeline.errors import ThreepassError
 from pipeline.ingest.synthetic import SHAPES, ingest_shape
 from pipeline.model.labeler import MomentLabeler
+from pipeline.model.persist import FORMAT as MODEL_FORMAT
+from pipeline.model.summary import describe_model, render_model
 from pipeline.progress import ProgressDisplay
+from pipeline.stages import begin
 from pipeline.verify import check as check_store
 
 
-class _Commands(typer.core.TyperGroup):
+class _Threepass(Commands):
     def invoke(self, ctx: Any) -> Any:
         try:
-            result = super().invoke(ctx)
-            sys.stdout.flush()
-        except KeyboardInterrupt:
-            raise ThreepassError("Interrupted. Nothing was left behind.") from None
+            with interruptible():
+                result = super().invoke(ctx)
+                sys.stdout.flush()
         except BrokenPipeError:  # whoever reads has enough, as in `| head`
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python flushes once more
             raise typer.Exit(0) from None
@@ -45,13 +50,32 @@ class _Commands(typer.core.TyperGroup):
 
 
 app = typer.Typer(
-    cls=_Commands,
+    cls=_Threepass,
     help="Put the right labels on documents: learn from corpora that do not fit in memory, in three reads.",
     no_args_is_help=True,
     add_completion=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
+    # messages name parameters as Python has them
+    context_settings={"token_normalize_func": lambda name: name.replace("_", "-")},
 )
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        print(f"threepass {pipeline.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool,
+        typer.Option("--version", is_eager=True, callback=_print_version, help="Print the version and exit."),
+    ] = False,
+) -> None:
+    pass
+
 
 app.command(
     epilog="Examples: 'threepass ingest posts.jsonl posts.zarr --text title,body --labels tags', "
@@ -75,6 +99,7 @@ def synth(
     """Draw a corpus with the shape of one of the paper's data sets from a planted model."""
     started = time.monotonic()
     with ProgressDisplay(quiet) as progress:
+        begin(progress, "draw")
         corpus = ingest_shape(
             shape,
             dest,
@@ -110,20 +135,29 @@ def evaluate(
     json_file: Json = None,
 ) -> None:
     """Measure how well a model labels a corpus: AUC, P@k, nDCG@k, recall@k, PSP@k, PSnDCG@k, calibration."""
-    labeler, documents = MomentLabeler.load(model), Corpus.open(corpus)
-    with ProgressDisplay(quiet, documents) as progress:
+    with ProgressDisplay(quiet) as progress:
+        begin(progress, "load")
+        labeler = MomentLabeler.load(model)
+        documents = progress.corpus = Corpus.open(corpus)
         scores = labeler.evaluate(documents, auc="all" if exact else True, progress=progress)
     tell(str(scores), scores, json_file)
 
 
-@app.command(epilog="Example: threepass info train.zarr")
+@app.command(epilog="Examples: 'threepass info train.zarr', 'threepass info model.zarr'.")
 def info(
-    path: Annotated[str, typer.Argument(metavar="PATH", help="A corpus.")],
+    path: Annotated[str, typer.Argument(metavar="PATH", help="A corpus or a model.")],
     json_file: Json = None,
 ) -> None:
-    """Describe a corpus: counts, sparsity, size, histograms, a sample document."""
-    description = describe(Corpus.open(path))
-    tell(render(description), description, json_file)
+    """Describe a corpus (counts, sizes, histograms, a sample) or a model (what it learned, and how well)."""
+    with ProgressDisplay() as progress:
+        begin(progress, "load")
+        if kind_of(path) == MODEL_FORMAT:
+            description = describe_model(path)
+            text = render_model(description)
+        else:
+            description = describe(Corpus.open(path))
+            text = render(description)
+    tell(text, description, json_file)
 
 
 @app.command(epilog="Example: threepass check train.zarr")
@@ -146,6 +180,7 @@ app.command(epilog="Example: threepass demo --out somewhere")(demo)
 
 def main() -> None:
     """Run the command line. Typer sees to usage errors (exit code 2); what users can mend exits with 1."""
+    _startup.loaded()
     warnings.showwarning = lambda message, *_, **__: print(f"threepass: warning: {message}", file=sys.stderr)
     try:
         app()

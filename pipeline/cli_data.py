@@ -9,14 +9,19 @@ from typing import Annotated
 
 import typer
 
-from pipeline.cli_options import Json, Overwrite, Quiet, Threads, tell
-from pipeline.errors import ThreepassError
+from pipeline.cli_interrupt import leaves
+from pipeline.cli_options import Commands, Json, Overwrite, Quiet, Threads, tell
+from pipeline.corpus.describe import in_brief
+from pipeline.destination import last_finished
 from pipeline.ingest.fetch import Fetched, data_folder, fetch_dataset, find_locally
 from pipeline.ingest.manifest import Manifest, list_datasets
 from pipeline.progress import ProgressDisplay
 
 data = typer.Typer(
-    help="Public data sets: where they are, and how to get them.", no_args_is_help=True, rich_markup_mode=None
+    cls=Commands,
+    help="Public data sets: where they are, and how to get them.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
 )
 
 From = Annotated[
@@ -52,7 +57,7 @@ def fetch(
     ],
     source: From = None,
     dest: Annotated[
-        Path, typer.Option(metavar="DIR", help="Where NAME-train.zarr and NAME-test.zarr shall be.")
+        Path, typer.Option(metavar="DIR", help="Where to write NAME-train.zarr and NAME-test.zarr.")
     ] = Path(),
     cache: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Where downloads are kept; the user's cache if absent.")
@@ -67,21 +72,17 @@ def fetch(
     Counts that differ are listed, and the exit code is 1; the corpora are written all the same.
     """
     started = time.monotonic()
-    try:
-        with ProgressDisplay(quiet) as progress:
-            fetched = fetch_dataset(
-                name,
-                dest,
-                source=source,
-                cache=cache,
-                overwrite=overwrite,
-                n_threads=threads,
-                progress=progress,
-            )
-    except KeyboardInterrupt:
-        raise ThreepassError(
-            "Interrupted. What was downloaded is kept; the same command goes on where it was."
-        ) from None
+    leaves(_what_is_left)
+    with ProgressDisplay(quiet) as progress:
+        fetched = fetch_dataset(
+            name,
+            dest,
+            source=source,
+            cache=cache,
+            overwrite=overwrite,
+            n_threads=threads,
+            progress=progress,
+        )
     numbers = {**fetched.as_dict(), "seconds": time.monotonic() - started}
     tell(_told(fetched, numbers["seconds"]), numbers, json_file)
     if fetched.differences:
@@ -92,6 +93,11 @@ def fetch(
             file=sys.stderr,
         )
         raise typer.Exit(1)
+
+
+def _what_is_left() -> str:
+    whole = last_finished()
+    return "What was downloaded is kept." + ("" if whole is None else f" {whole} is whole.")
 
 
 def _row(manifest: Manifest, folder: Path | None) -> tuple[str, ...]:
@@ -111,9 +117,8 @@ def _told(fetched: Fetched, seconds: float) -> str:
     lines = []
     for split, path in fetched.paths.items():
         corpus = fetched.train if split == "train" else fetched.test
-        lines.append(
-            f"{path}: {corpus.n_docs:,} documents x {corpus.n_terms:,} terms, {corpus.n_labels:,} labels"
-        )
+        size = {"documents": corpus.n_docs, "terms": corpus.n_terms, "labels": corpus.n_labels}
+        lines.append(f"{path}: {in_brief(size)}")
     for file in fetched.files.values():
         if file.sha256 is not None and not file.pinned:
             lines.append(f"{file.path}: sha256 {file.sha256}, which the manifest does not state")

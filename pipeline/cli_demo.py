@@ -10,6 +10,7 @@ import typer
 
 from pipeline.cli_options import Json, Quiet, tell
 from pipeline.demo import CORPUS, MODEL, REPORT, Demo, Prediction, run_demo
+from pipeline.display import how_many
 from pipeline.ingest.docstrings import PACKAGES
 from pipeline.progress import ProgressDisplay
 
@@ -18,13 +19,11 @@ _TOPICS = 8
 
 def demo(
     out: Annotated[
-        Path, typer.Option("--out", metavar="DIR", help="Where corpus, model and report shall be.")
+        Path, typer.Option("--out", metavar="DIR", help="Where to write corpus, model and report.")
     ] = Path("threepass-demo"),
     packages: Annotated[
         list[str] | None,
-        typer.Option(
-            "--package", metavar="NAME", help="Read these installed packages alone; may be repeated."
-        ),
+        typer.Option("--package", metavar="NAME", help="Read only this installed package; may be repeated."),
     ] = None,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace the DIR of an earlier demo.")
@@ -50,8 +49,15 @@ def demo(
 def _lines(done: Demo) -> list[str]:
     corpus, model = done.corpus, done.model
     seconds = ", ".join(f"{stage} {value:.1f} s" for stage, value in done.seconds.items())
-    sizes = f"{corpus.n_docs:,} docstrings, {corpus.n_terms:,} different words, {corpus.n_labels:,} labels"
-    learned = f"{len(model.topic_weights_)} topics from {model.statistics_.n_docs:,} documents"
+    sizes = ", ".join(
+        [
+            how_many(corpus.n_docs, "docstring"),
+            how_many(corpus.n_terms, "different word"),
+            how_many(corpus.n_labels, "label"),
+        ]
+    )
+    topics = how_many(len(model.topic_weights_), "topic")
+    learned = f"{topics} from {how_many(model.statistics_.n_docs, 'document')}"
     lines = [
         f"{sizes}, from Python libraries on this machine.",
         "From what a docstring says, predict where its object lives (numpy, numpy.linalg, ...), what it is",

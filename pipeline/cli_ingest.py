@@ -13,7 +13,7 @@ from dask.utils import parse_bytes
 from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
 from pipeline.cli_options import Json, Overwrite, Quiet, Threads, tell
-from pipeline.corpus.describe import describe
+from pipeline.corpus.describe import describe, in_brief
 from pipeline.corpus.store import Corpus
 from pipeline.corpus.text_info import Tokenizer
 from pipeline.errors import InputError
@@ -25,11 +25,12 @@ from pipeline.ingest.text import Tables, ingest_tables
 from pipeline.ingest.vocabulary import Limits
 from pipeline.ingest.xmc import ingest_xmc
 from pipeline.progress import ProgressDisplay
+from pipeline.stages import begin
 
 BlockSize = Annotated[
     str, typer.Option("--block-size", metavar="SIZE", help="Size of a block once read, as in 20MB.")
 ]
-Dest = Annotated[Path, typer.Argument(metavar="DEST", help="Where the corpus shall be, as in train.zarr.")]
+Dest = Annotated[Path, typer.Argument(metavar="DEST", help="Where to write the corpus, as in train.zarr.")]
 # options, by the panel of the help that they stand in
 of_tables = partial(typer.Option, rich_help_panel="Tables of texts")
 of_words = partial(typer.Option, rich_help_panel="Words of texts")
@@ -116,6 +117,7 @@ def ingest(
     started = time.monotonic()
     is_text = text is not None or like is not None or _are_tables(sources)
     with ProgressDisplay(quiet) as progress:
+        begin(progress, "read")
         options = IngestKeywords(
             binary=binary,
             block_bytes=block_bytes(block_size),
@@ -161,10 +163,8 @@ def tell_new(corpus: Corpus, dest: Path, started: float, json_file: Path | None)
     """Tell of a new corpus."""
     seconds = time.monotonic() - started
     description = {**describe(corpus), "path": str(dest), "seconds": seconds}
-    text = (
-        f"{dest}: {corpus.n_docs:,} documents x {corpus.n_terms:,} terms, {corpus.n_labels:,} labels, "
-        f"{description['bytes_on_disk'] / 1e6:,.1f} MB on disk, in {seconds:.1f} s"
-    )
+    size = f"{description['bytes_on_disk'] / 1e6:,.1f} MB on disk"
+    text = f"{dest}: {in_brief(description)}, {size}, in {seconds:.1f} s"
     tell(text, description, json_file)
 
 

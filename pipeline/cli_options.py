@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+import typer.core
 
 from pipeline.errors import InputError
 
@@ -16,11 +17,34 @@ Json = Annotated[
         "--json", metavar="FILE", help="Also write the numbers as JSON; - for stdout, in place of the text."
     ),
 ]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")]
-Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace DEST once the new corpus is whole.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print results and warnings only.")]
+Overwrite = Annotated[
+    bool,
+    typer.Option("--overwrite", help="Replace what stands at the destination, once the new one is whole."),
+]
 Threads = Annotated[
     int | None, typer.Option("--threads", min=1, help="Tasks at a time; all processors if absent.")
 ]
+
+
+class Commands(typer.core.TyperGroup):
+    """A group of commands whose help shows no type beside flags."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        return _without_flag_types(super().get_params(ctx))
+
+    def get_command(self, ctx: Any, name: str) -> Any:
+        command = super().get_command(ctx, name)
+        if command is not None:
+            _without_flag_types(command.get_params(ctx))
+        return command
+
+
+def _without_flag_types(params: list[Any]) -> list[Any]:
+    for param in params:
+        if getattr(param, "is_flag", False) and param.metavar is None:
+            param.metavar = ""
+    return params
 
 
 def tell(text: str, numbers: dict[str, Any], json_file: Path | None) -> None:

@@ -11,11 +11,12 @@ import typer
 from pipeline.cli_ingest import Encoding, names_of
 from pipeline.cli_options import Overwrite, Quiet
 from pipeline.corpus.store import Corpus
-from pipeline.ingest.tally import number
+from pipeline.display import how_many
 from pipeline.model.labeler import MomentLabeler
 from pipeline.predict import corpus_records, predict_to_file, prediction_lines, write_records
 from pipeline.predict_text import stream_predictions, text_predictions
 from pipeline.progress import ProgressDisplay
+from pipeline.stages import begin
 
 
 def predict(
@@ -47,9 +48,13 @@ def predict(
     overwrite: Overwrite = False,
     quiet: Quiet = False,
 ) -> None:
-    """Tell the best labels of every document."""
-    labeler = MomentLabeler.load(model)
+    """Predict the best labels of every document."""
     with ProgressDisplay(quiet) as progress:
+        begin(progress, "load")
+        labeler = MomentLabeler.load(model)
+    # results and bars would overwrite each other where both go to the terminal
+    hidden = out == Path("-") and sys.stdout.isatty()
+    with ProgressDisplay(quiet or hidden) as progress:
         if Path(source).is_dir() or "://" in source:
             corpus = Corpus.open(source)
             if out == Path("-"):
@@ -71,6 +76,4 @@ def predict(
                 sys.stdout.writelines(prediction_lines(found.records))
                 return
             n_docs = write_records(found, out, labeler.label_names_, overwrite=overwrite)
-    print(
-        f"{out}: the {number(top, 'best label', 'best labels')} of {number(n_docs, 'document', 'documents')}"
-    )
+    print(f"{out}: the {how_many(top, 'best label')} of {how_many(n_docs, 'document')}")

@@ -13,11 +13,12 @@ from pipeline.errors import InputError
 from pipeline.model.labeler import MomentLabeler
 from pipeline.progress import ProgressDisplay
 from pipeline.report.page import write_report
+from pipeline.stages import begin
 
 
 def report(
     model: Annotated[str, typer.Argument(metavar="MODEL", help="A model.")],
-    out: Annotated[Path, typer.Argument(metavar="OUT.html", help="Where the page shall be.")],
+    out: Annotated[Path, typer.Argument(metavar="OUT.html", help="Where to write the page.")],
     corpus: Annotated[
         str | None,
         typer.Option(metavar="TEST", help="Documents with labels, not those it learned from: adds accuracy."),
@@ -29,9 +30,10 @@ def report(
     """Write one HTML page about a model: topics, labels, guarantee, time, memory; accuracy and examples."""
     if out.suffix not in (".html", ".htm"):
         raise InputError(f"The report is an HTML page. Found {out}. Choose a name that ends in .html.")
-    labeler = MomentLabeler.load(model)
-    test = None if corpus is None else Corpus.open(corpus)
-    with ProgressDisplay(quiet, test) as progress:
+    with ProgressDisplay(quiet) as progress:
+        begin(progress, "load")
+        labeler = MomentLabeler.load(model)
+        test = progress.corpus = None if corpus is None else Corpus.open(corpus)
         write_report(labeler, out, test, overwrite=overwrite, progress=progress)
     size = out.stat().st_size
     tell(f"{out}: {size / 1e6:.2f} MB", {"path": str(out), "bytes": size}, json_file)

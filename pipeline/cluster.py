@@ -8,17 +8,20 @@ that is nobody else's.
 from __future__ import annotations
 
 import logging
-import tempfile
+import os
+import signal
 import warnings
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
+from multiprocessing import resource_tracker
 from pathlib import Path
 from typing import Any
 
 import dask
 from dask.utils import parse_bytes
 
+from pipeline.destination import temporary_folder
 from pipeline.errors import InputError, ThreepassError
 
 LOOPBACK = "127.0.0.1"
@@ -98,14 +101,16 @@ def connected(workers: Workers, report: Path | None = None) -> Iterator[Any]:
 def _started(stack: ExitStack, workers: Workers) -> Any:
     from distributed import Client, LocalCluster
 
-    folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="threepass-workers-"))
+    folder = stack.enter_context(temporary_folder("threepass-workers-"))
     # the loss of a worker is told of once, by us, and not by everybody who notices
     for name in ("nanny", "scheduler", "core", "worker"):
         logging.getLogger(f"distributed.{name}").setLevel(logging.ERROR)
     logging.getLogger("tornado.application").setLevel(logging.CRITICAL)  # a browser that goes away
-    stack.enter_context(dask.config.set({"distributed.scheduler.worker-ttl": TTL}))
+    stack.enter_context(
+        dask.config.set({"distributed.scheduler.worker-ttl": TTL, "temporary-directory": str(folder)})
+    )
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), _left_alone_by_ctrl_c():
             warnings.filterwarnings("ignore", message="Port .* is already in use")
             cluster = LocalCluster(
                 n_workers=workers.number,
@@ -113,13 +118,31 @@ def _started(stack: ExitStack, workers: Workers) -> Any:
                 memory_limit=workers.memory,
                 host=LOOPBACK,
                 dashboard_address=workers.dashboard,
-                local_directory=folder,
+                local_directory=str(folder),
                 security=True,
             )
     except (OSError, RuntimeError, TimeoutError) as error:
         raise ThreepassError(f"The workers could not be started: {error}. Try fewer of them.") from error
     stack.enter_context(cluster)
     return stack.enter_context(Client(cluster))
+
+
+@contextmanager
+def _left_alone_by_ctrl_c() -> Iterator[None]:
+    """Within, threads and processes are started that Ctrl-C does not reach: who started them ends them.
+
+    What a thread blocks, the threads and processes that it starts block too, workers that are restarted among
+    them. The tracker of shared resources would also tell a terminal what workers that were killed left open.
+    """
+    if "PYTHONWARNINGS" not in os.environ:
+        os.environ["PYTHONWARNINGS"] = "ignore:resource_tracker"
+        resource_tracker.ensure_running()
+        del os.environ["PYTHONWARNINGS"]
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
 
 def _joined(stack: ExitStack, workers: Workers) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from pipeline.metrics import RankingSums, document_auc, ranking_sums
 from pipeline.model.evidence import Explanation
 from pipeline.model.labeler import MomentLabeler
 from pipeline.report.page import write_report
+from pipeline.stages import Progress, begin
 
 CORPUS, MODEL, REPORT = "docstrings.zarr", "model.zarr", "report.html"
 """What the demo leaves in its folder."""
@@ -29,7 +30,6 @@ _MARK = ".threepass-demo"
 """The file by which a folder is known to be of an earlier demo."""
 _TEST_SHARE = 0.2
 _SLAB = 256
-Progress = Callable[[str, float, float], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ def run_demo(
     overwrite
         Replace the folder of an earlier demo; no other folder is ever replaced.
     progress
-        Called as `progress(stage, done, total)`.
+        See `pipeline.stages.Progress`.
     """
     folder = Path(folder)
     seconds: dict[str, float] = {}
@@ -95,17 +95,19 @@ def run_demo(
         enough = max(2, int(train.n_docs**0.5))  # as the guarantee has it
         # docstrings say the same word often, and how often tells their topics apart
         model = MomentLabeler(min(N_TOPICS, enough), words="counts").fit(train, progress=progress)
+        begin(progress, "save")
         model.save(unfinished / MODEL)
         mark("fit")
-        measured = model.evaluate(test)
+        measured = model.evaluate(test, progress=progress)
         names = ("p@1", "p@3", "p@5", "ndcg@5", "auc")
         scores = {"threepass": {name: float(measured[name]) for name in names}}
         mark("evaluate")
+        begin(progress, "baselines")
         scores |= {name: {key: made[key] for key in names} for name, made in _baselines(train, test).items()}
         mark("baselines")
         predictions = _predictions(model, test, objects)
         texts = {number: documented.text for number, documented in enumerate(objects)}
-        write_report(model, unfinished / REPORT, test, texts=texts)
+        write_report(model, unfinished / REPORT, test, texts=texts, progress=progress)
         mark("report")
     return Demo(Corpus.open(folder / CORPUS), model, scores, predictions, seconds, folder)
 

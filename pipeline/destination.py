@@ -10,14 +10,20 @@ import errno
 import fcntl
 import os
 import shutil
+import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from pipeline.errors import StoreError
 
 LOCK = ".lock"
 """The file in a directory whose lock tells that somebody is at work there."""
+_unfinished: set[Path] = set()
+"""Partial files and folders of this process, those of work that was given up among them."""
+_REMOVALS = 20
+_finished: list[Path] = []
+"""The file or folder that this process finished last."""
 
 
 def partial_path(dest: Path) -> Path:
@@ -56,10 +62,12 @@ def new_directory(dest: Path, *, overwrite: bool, is_ours: Callable[[Path], bool
             "Wait for it to end, or choose another name."
         )
     try:
+        _unfinished.add(partial)
         try:
             empty(partial)
             yield partial
             _publish(partial, dest, overwrite, is_ours)
+            _note_finished(partial, dest)
         except BaseException as error:
             shutil.rmtree(partial, ignore_errors=True)
             if isinstance(error, OSError):
@@ -76,6 +84,7 @@ def new_file(dest: Path, *, overwrite: bool) -> Iterator[Path]:
         raise StoreError(f"{dest} is a directory. Choose the name of a file.")
     _refuse_existing(dest, overwrite, Path.is_file)
     partial = dest.with_name(f".{dest.name}.{os.getpid()}.partial")
+    _unfinished.add(partial)
     try:
         partial.unlink(missing_ok=True)
         # nobody else's until it is whole
@@ -84,10 +93,42 @@ def new_file(dest: Path, *, overwrite: bool) -> Iterator[Path]:
         _refuse_existing(dest, overwrite, Path.is_file)
         partial.chmod(0o666 & ~_umask())
         partial.replace(dest)
+        _note_finished(partial, dest)
     except OSError as error:
         raise _disk_error(dest, error) from error
     finally:
         partial.unlink(missing_ok=True)
+
+
+@contextmanager
+def temporary_folder(prefix: str = "threepass-", parent: Path | None = None) -> Iterator[Path]:
+    """Yield a new directory that is gone when the block ends."""
+    with tempfile.TemporaryDirectory(prefix=prefix, dir=parent, ignore_cleanup_errors=True) as name:
+        folder = Path(name)
+        _unfinished.add(folder)
+        yield folder
+        _unfinished.discard(folder)
+
+
+def _note_finished(partial: Path, dest: Path) -> None:
+    _unfinished.discard(partial)
+    _finished[:] = [dest]
+
+
+def last_finished() -> Path | None:
+    """What this process has finished last, where it is still there."""
+    return next((dest for dest in _finished if os.path.lexists(dest)), None)
+
+
+def remove_unfinished() -> None:
+    """Remove what unfinished work has left, or still writes: for a process that ends without waiting."""
+    for partial in list(_unfinished):
+        for _ in range(_REMOVALS):  # a thread that still writes may make it again
+            shutil.rmtree(partial, ignore_errors=True)
+            with suppress(OSError):
+                partial.unlink(missing_ok=True)
+            if not os.path.lexists(partial):
+                break
 
 
 def take_lock(folder: Path) -> int | None:

@@ -1,4 +1,4 @@
-"""What objects show of themselves in a notebook: small tables of HTML."""
+"""How results are shown: counts in words, and small tables of HTML in a notebook."""
 
 from __future__ import annotations
 
@@ -7,6 +7,17 @@ from html import escape
 
 _TABLE = "border-collapse:collapse;margin:.4em 0"
 _CELL = "text-align:left;padding:.15em 1em .15em 0"
+
+
+def how_many(n: int, one: str, many: str | None = None) -> str:
+    """A count and what is counted; `many` where the plural is not just an s.
+
+    Examples
+    --------
+    >>> how_many(1, "document"), how_many(1200, "document"), how_many(2, "row was", "rows were")
+    ('1 document', '1,200 documents', '2 rows were')
+    """
+    return f"{n:,} {one if n == 1 else many or one + 's'}"
 
 
 def html_table(title: str, rows: Iterable[Iterable[object]], head: Iterable[object] = ()) -> str:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,7 @@ from pipeline.errors import InputError
 from pipeline.model.inputs import Documents, documents
 from pipeline.model.labeler import MomentLabeler
 from pipeline.model.texts import check_like
+from pipeline.stages import Progress
 
 FORMAT = "threepass-predictions"
 VERSION = 1
@@ -37,7 +38,6 @@ _LINES = (".jsonl", ".ndjson")
 _TABLES = {".csv": ",", ".tsv": "\t"}
 _MARKS = (";", "|", "||", "\n")
 
-Progress = Callable[[str, float, float], None]
 Record = dict[str, Any]
 """What is told of one document: where it is from, and its labels and scores, or an error."""
 
@@ -179,7 +179,9 @@ def check_suffix(dest: Path, known: Sequence[str], otherwise: str | None = None)
         )
 
 
-def labelled_parts(model: MomentLabeler, docs: Documents, k: int) -> Iterator[Part]:
+def labelled_parts(
+    model: MomentLabeler, docs: Documents, k: int, progress: Progress | None = None
+) -> Iterator[Part]:
     """The k best labels of some documents at a time, in order."""
     with_words: dict[int, Array] = {}
 
@@ -189,7 +191,7 @@ def labelled_parts(model: MomentLabeler, docs: Documents, k: int) -> Iterator[Pa
         return X, Y
 
     ahead, number = np.zeros(0, bool), 0
-    for labels, scores in model.stream_topk(Documents(docs.n_blocks, read), k):
+    for labels, scores in model.stream_topk(replace(docs, read=read), k, progress):
         while len(ahead) < len(labels):  # parts are no longer than blocks
             ahead = np.concatenate([ahead, with_words.pop(number)])
             number += 1
@@ -199,12 +201,7 @@ def labelled_parts(model: MomentLabeler, docs: Documents, k: int) -> Iterator[Pa
 
 def _corpus_parts(model: MomentLabeler, corpus: Corpus, k: int, progress: Progress | None) -> Iterator[Part]:
     check_like(corpus, model.text_, model.term_names_, None)
-    row = 0
-    for part in labelled_parts(model, documents(corpus, None, model.n_features_in_), k):
-        yield part
-        row += len(part.labels)
-        if progress is not None:
-            progress("predict", row, corpus.n_docs)
+    yield from labelled_parts(model, documents(corpus, None, model.n_features_in_), k, progress)
 
 
 def _write_zarr(path: Path, corpus: Corpus, parts: Iterator[Part], k: int, names: list[str]) -> None:

@@ -26,7 +26,8 @@ from pipeline.ingest.tally import Tally
 from pipeline.ingest.text import look_at_files
 from pipeline.model.inputs import row_documents
 from pipeline.model.labeler import MomentLabeler
-from pipeline.predict import Predictions, Progress, Record, labelled_parts, prediction_lines
+from pipeline.predict import Predictions, Record, labelled_parts, prediction_lines
+from pipeline.stages import Progress
 
 _DOCUMENTS = 2048
 """Documents that a task scores."""

@@ -29,6 +29,9 @@ Result = TypeVar("Result")
 _run_numbers = count()
 _trim, _mallopt = (getattr(ctypes.CDLL(None), name, None) for name in ("malloc_trim", "mallopt"))  # glibc
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # names of its settings
+_GRACE_SECONDS = 0.5
+"""How long work that is given up waits for its running tasks, so that they write nothing behind its back."""
+_here = threading.local()
 
 
 def n_cpus() -> int:
@@ -113,12 +116,62 @@ def map_tasks(
 ) -> list[Result]:
     """`[function(item) for item in items]`, each call a Dask task named `name`, on local threads.
 
-    The first exception of any task is raised here; tasks not yet started are dropped. A single item is no
-    matter for threads.
+    The first exception of any task is raised here, and so is KeyboardInterrupt; tasks not yet started are
+    dropped, and running ones end where they call `check_wanted`. A single item is no matter for threads.
     """
     if len(items) <= 1:
         return [function(item) for item in items]
-    return compute_all(_calls(function, items, name), n_threads)
+    run = _Run()
+    # partial: Dask looks for its own collections inside arguments, and there are none to find
+    calls = [
+        dask.delayed(partial(run.call, function, item), pure=False)(dask_key_name=(name, i))
+        for i, item in enumerate(items)
+    ]
+    return run.compute(calls, n_threads)
+
+
+class GivenUpError(Exception):
+    """Ends a task whose result nobody waits for any more."""
+
+
+def check_wanted() -> None:
+    """End the task that this thread is at when its run was given up. Long tasks call it now and then."""
+    run = getattr(_here, "run", None)
+    if run is not None and run.given_up:
+        raise GivenUpError
+
+
+class _Run:
+    """The tasks of one call of `map_tasks` or `ordered_reduce`."""
+
+    def __init__(self) -> None:
+        self.given_up = False
+        self._n_running = 0
+        self._changed = threading.Condition()
+
+    def call(self, function: Callable[[Item], Result], item: Item, *_: None) -> Result:
+        """`function(item)`, as a task; after whatever else it is given, which it only waits for."""
+        with self._changed:
+            if self.given_up:
+                raise GivenUpError
+            self._n_running += 1
+        outer, _here.run = getattr(_here, "run", None), self
+        try:
+            return function(item)
+        finally:
+            _here.run = outer
+            with self._changed:
+                self._n_running -= 1
+                self._changed.notify_all()
+
+    def compute(self, tasks: Sequence[Delayed], n_threads: int | None) -> list[Any]:
+        try:
+            return compute_all(tasks, n_threads)
+        except BaseException:
+            with self._changed:
+                self.given_up = True
+                self._changed.wait_for(lambda: self._n_running == 0, _GRACE_SECONDS)
+            raise
 
 
 def compute_all(tasks: Sequence[Delayed], n_threads: int | None = None) -> list[Any]:
@@ -155,35 +208,22 @@ def ordered_reduce(
     if len(items) == 1:
         result = function(items[0])
         return result if start is None else merge(start, result)
-    run = f"{name}-{next(_run_numbers)}"
+    run, prefix = _Run(), f"{name}-{next(_run_numbers)}"
     at_a_time = at_a_time or n_cpus()
     totals: list[Delayed] = []  # of the first item, the first two, ...
     for i, item in enumerate(items):
         # partial: Dask looks for its own collections inside arguments, and there are none to find
-        call = dask.delayed(partial(_after, function, item), pure=False)
+        call = dask.delayed(partial(run.call, function, item), pure=False)
         wait = [totals[i - at_a_time]] if i >= at_a_time else []
-        task = call(*(dask.delayed(_nothing, pure=False)(total) for total in wait), dask_key_name=(run, i))
+        task = call(*(dask.delayed(_nothing, pure=False)(total) for total in wait), dask_key_name=(prefix, i))
         if totals:
             total = dask.delayed(merge, pure=False)(totals[-1], task)
         else:
             total = task if start is None else dask.delayed(partial(merge, start), pure=False)(task)
         totals.append(total)
-    (result,) = compute_all(totals[-1:], at_a_time)
+    (result,) = run.compute(totals[-1:], at_a_time)
     return result
-
-
-def _after(function: Callable[[Item], Result], item: Item, *_: None) -> Result:
-    """`function(item)`, once what it has to wait for is done."""
-    return function(item)
 
 
 def _nothing(_: Any) -> None:
     """Stands for a result that is waited for but not used."""
-
-
-def _calls(function: Callable[[Item], Any], items: Sequence[Item], name: str) -> list[Delayed]:
-    # partial: Dask looks for its own collections inside arguments, and there are none to find
-    return [
-        dask.delayed(partial(function, item), pure=False)(dask_key_name=(name, i))
-        for i, item in enumerate(items)
-    ]

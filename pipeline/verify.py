@@ -18,11 +18,12 @@ from pipeline.corpus.marks import kind_of
 from pipeline.corpus.origins import StoredOrigins
 from pipeline.corpus.rows import SparseRows
 from pipeline.corpus.store import Corpus
+from pipeline.display import how_many
 from pipeline.errors import StoreError, ThreepassError
 from pipeline.ingest.kernels import count_columns
 from pipeline.model import persist
+from pipeline.stages import Progress, begin
 
-Progress = Callable[[str, float, float], None]
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 
@@ -49,9 +50,7 @@ class Report:
         return {**said, **self.counts, "damage": self.damage}
 
     def __str__(self) -> str:
-        held = ", ".join(
-            f"{count:,} {what if count != 1 else what[:-1]}" for what, count in self.counts.items()
-        )
+        held = ", ".join(how_many(count, what.removesuffix("s")) for what, count in self.counts.items())
         if self.is_whole:
             return f"{self.path}: a whole {self.kind}: {held}; everything matches its checksums"
         remedy = "Ingest the source again with --overwrite." if self.kind == "corpus" else "Fit it again."
@@ -85,7 +84,7 @@ def check(path: str | Path, *, progress: Progress | None = None) -> Report:
     Parameters
     ----------
     progress
-        Called as `progress("check", done, total)`, in blocks or arrays.
+        See `pipeline.stages.Progress`; `check` is counted in blocks or arrays.
 
     Raises
     ------
@@ -137,6 +136,7 @@ def _check_corpus(path: str | Path, progress: Progress | None) -> Report:
     origins = report.attempt(StoredOrigins, root, info)
     if origins is not None:
         report.attempt(origins.of, np.arange(info.n_docs))
+    begin(progress, "fingerprint")
     found = report.attempt(fmt.fingerprint, root, info)
     if found not in (info.fingerprint, None):
         report.note(f"the fingerprint is {info.fingerprint}, and that of what is stored is {found}")
@@ -198,6 +198,7 @@ def _check_model(path: str | Path, progress: Progress | None) -> Report:
         if progress is not None:
             progress("check", done, len(checksums))
     if report.is_whole:
+        begin(progress, "use")
         report.attempt(_use, path, counts)
     return report
 

@@ -10,7 +10,9 @@ import pytest
 ROOT = Path(__file__).parent.parent / "pipeline"
 # Data flows down this list; a module may import only from its own room and from rooms above it.
 ROOMS = [
+    "_startup",
     "errors",
+    "stages",
     "display",
     "jit",
     "_dask_compat",
@@ -32,6 +34,7 @@ ROOMS = [
     "demo",
     "progress",
     "cluster",
+    "cli_interrupt",
     "cli_options",
     "cli_data",
     "cli_fit",

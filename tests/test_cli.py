@@ -54,7 +54,7 @@ def test_ingest_and_info(tmp_path: Path) -> None:
     (tmp_path / "train.txt").write_text(GOOD)
     (tmp_path / "names").write_text("zero\none\ntwo\n")
     run = threepass(
-        "ingest", tmp_path / "train.txt", tmp_path / "d.zarr", "--label-names", tmp_path / "names"
+        "ingest", tmp_path / "train.txt", tmp_path / "d.zarr", "--label-names", tmp_path / "names", "-q"
     )
     assert (run.returncode, run.stderr) == (0, "")
     assert "3 documents x 6 terms, 3 labels" in run.stdout
@@ -131,7 +131,7 @@ def test_fit_predict_evaluate(tmp_path: Path) -> None:
 def test_fit__plan_tells_and_does_nothing(tmp_path: Path) -> None:
     corpus, model = tmp_path / "d.zarr", tmp_path / "m.zarr"
     threepass("synth", "bibtex", corpus, "--scale", "0.2", "-q")
-    run = threepass("fit", corpus, model, "-k", "10", "--plan", "--threads", "2")
+    run = threepass("fit", corpus, model, "-k", "10", "--plan", "--threads", "2", "-q")
     assert (run.returncode, run.stderr) == (0, "")
     for stage in ("pairs", "triples", "labels", "head", "peak"):
         assert re.search(rf"^ *{stage} .*\d\.\d\dGB", run.stdout, re.MULTILINE)
@@ -166,7 +166,7 @@ def test_check(tmp_path: Path) -> None:
     corpus, model = tmp_path / "c.zarr", tmp_path / "m.zarr"
     threepass("synth", "bibtex", corpus, "--scale", "0.1")
     threepass("fit", corpus, model, "-k", "3")
-    run = threepass("check", corpus)
+    run = threepass("check", corpus, "-q")
     assert (run.returncode, run.stderr) == (0, "")
     assert run.stdout.startswith(f"{corpus}: a whole corpus: 1 block, 488 documents, 1,836 terms, 159 labels")
     assert run.stdout.count("\n") == 1
@@ -182,7 +182,7 @@ def test_check__damage_is_listed_and_exits_1(tmp_path: Path) -> None:
     threepass("synth", "bibtex", corpus, "--scale", "0.1")
     for name in ("X/00000/indices/c/0", "term_counts/c/0"):
         (corpus / name).unlink()
-    run = threepass("check", corpus)
+    run = threepass("check", corpus, "-q")
     assert (run.returncode, run.stderr) == (1, "")
     first, *damage = run.stdout.splitlines()
     assert "a damaged corpus" in first
@@ -271,7 +271,7 @@ def test_ctrl_c__leaves_nothing(tmp_path: Path) -> None:
     process = _start_long_ingest(tmp_path)
     process.send_signal(signal.SIGINT)
     _, stderr = process.communicate(timeout=30)
-    assert process.returncode == 1
+    assert process.returncode == 130
     assert stderr == "threepass: Interrupted. Nothing was left behind.\n"
     assert [path.name for path in tmp_path.iterdir()] == ["long.txt"]
 
@@ -329,7 +329,7 @@ def test_fit__interrupted_and_run_again(tmp_path: Path) -> None:
         process.send_signal(signal.SIGINT)
         assert process.stderr is not None
         stderr = process.stderr.read()
-    assert process.returncode == 1
+    assert process.returncode == 130
     assert stderr.splitlines()[-1].startswith("threepass: Interrupted. The same command goes on where it was")
     assert not (tmp_path / "m.zarr").exists()
     run = threepass(*fit, "--run-log", tmp_path / "run.jsonl")
@@ -362,3 +362,83 @@ def test_fit__workers_that_cannot_be(tmp_path: Path) -> None:
     check_one_line_error(threepass(*fit, "--workers", 1, "--scheduler", "tcp://127.0.0.1:1"), "Give one")
     check_one_line_error(threepass(*fit, "--workers", 1, "--worker-memory", "lots"), "as in 4GB")
     assert [path.name for path in tmp_path.iterdir()] == ["c.zarr"]
+
+
+def test_version() -> None:
+    from importlib.metadata import version
+
+    import pipeline
+
+    assert pipeline.__version__ == version("threepass")
+    assert threepass("--version").stdout == f"threepass {version('threepass')}\n"
+    with pytest.raises(AttributeError, match="no attribute '__versions__'"):
+        pipeline.__versions__  # noqa: B018
+
+
+def test_help__no_type_beside_flags() -> None:
+    for words in ((), ("fit",), ("ingest",), ("data",), ("data", "fetch")):
+        said = threepass(*words, "--help").stdout
+        assert "--help" in said
+        assert "bool" not in said.lower()
+
+
+def test_fit__options_by_the_names_that_messages_have(tmp_path: Path) -> None:
+    corpus = tmp_path / "c.zarr"
+    threepass("synth", "bibtex", corpus, "--scale", "0.05")
+    for i, option in enumerate(("-k", "--topics", "--n-components", "--n_components")):
+        run = threepass("fit", corpus, tmp_path / f"{i}.zarr", option, "2", "--head", "posterior", "-q")
+        assert run.returncode == 0, run.stderr
+        assert "2 topics" in run.stdout
+    run = threepass("fit", corpus, tmp_path / "m.zarr", "--memory_limit", "100MB", "--head_dim", "5")
+    check_one_line_error(run, "Raise memory_limit")
+
+
+def test_fit__quiet_prints_the_result_alone_and_warnings(tmp_path: Path) -> None:
+    corpus, model = tmp_path / "c.zarr", tmp_path / "m.zarr"
+    threepass("synth", "bibtex", corpus, "--scale", "0.05")
+    run = threepass("fit", corpus, model, "-k", "20", "--head", "posterior", "-q")
+    assert run.stdout.startswith(f"{model}: ")
+    assert run.stdout.count("\n") == 1
+    assert "threepass: warning: 244 documents are few for" in run.stderr
+
+
+def test_info__of_a_model(tmp_path: Path) -> None:
+    corpus, model = tmp_path / "c.zarr", tmp_path / "m.zarr"
+    threepass("synth", "bibtex", corpus, "--scale", "0.1")
+    threepass("fit", corpus, model, "-k", "3", "--head-dim", "10")
+    run = threepass("info", model)
+    assert run.returncode == 0, run.stderr
+    numbers = json.loads(threepass("info", model, "--json", "-").stdout)
+    fingerprint = json.loads(threepass("info", corpus, "--json", "-").stdout)["fingerprint"]
+    for part in (
+        "a model with the head blend: 3 topics, 1,836 terms, 159 labels",
+        f"scores: {numbers['scores_mean']}",
+        f"threshold: {numbers['threshold']:.3f}, of the best micro-F1, {numbers['threshold_micro_f1']:.3f}",
+        f"{numbers['held_out_docs']} documents: auc 0.",
+        f"learned from 488 documents: kind planted, fingerprint {fingerprint}; fitted in ",
+        " MB on disk",
+    ):
+        assert part in run.stdout
+    assert (numbers["topics"], numbers["terms"], numbers["labels"]) == (3, 1836, 159)
+    assert numbers["corpus"]["fingerprint"] == fingerprint
+    assert numbers["parameters"]["n_components"] == 3
+    assert numbers["bytes_on_disk"] > 10_000
+    assert numbers["fit_seconds"] > 0
+
+
+def test_plurals__one_of_each(tmp_path: Path) -> None:
+    (tmp_path / "one.txt").write_text("1 2 1\n0 0:1 1:1\n")
+    said = threepass("ingest", tmp_path / "one.txt", tmp_path / "c.zarr").stdout
+    assert "1 document x 2 terms, 1 label, " in said
+    said = threepass("info", tmp_path / "c.zarr").stdout
+    assert said.startswith("1 document x 2 terms, 1 label\n2 nonzeros")
+    said = threepass("check", tmp_path / "c.zarr").stdout
+    assert "1 block, 1 document, 2 terms, 1 label, 2 nonzeros" in said
+    run = threepass("fit", tmp_path / "c.zarr", tmp_path / "m.zarr", "-k", "2", "--head", "posterior")
+    assert ": 1 topic from 1 document in" in run.stdout, run.stderr
+    assert "1 documents" not in run.stdout + run.stderr
+    assert "1 topics" not in run.stdout + run.stderr
+    said = threepass("evaluate", tmp_path / "m.zarr", tmp_path / "c.zarr").stdout
+    assert said.startswith("1 document, 0 of them without labels")
+    said = threepass("predict", tmp_path / "m.zarr", tmp_path / "c.zarr", tmp_path / "p.jsonl", "--top", "1")
+    assert said.stdout == f"{tmp_path / 'p.jsonl'}: the 1 best label of 1 document\n"

@@ -9,7 +9,14 @@ import numpy as np
 import pytest
 
 from pipeline import Corpus, StoreError, ingest_matrices
-from pipeline.destination import new_directory, partial_path
+from pipeline.destination import (
+    last_finished,
+    new_directory,
+    new_file,
+    partial_path,
+    remove_unfinished,
+    temporary_folder,
+)
 
 ONE = (np.eye(2), np.eye(2))
 
@@ -95,3 +102,28 @@ def test_new_directory__a_file_that_may_not_grow_is_a_full_disk(tmp_path: Path) 
     assert "could not be written" in run.stdout
     assert "Free some space" in run.stdout
     assert not list(tmp_path.iterdir())
+
+
+def test_unfinished__is_removed_though_it_was_written_again(tmp_path: Path) -> None:
+    dest, file = tmp_path / "dest", tmp_path / "file"
+    with pytest.raises(KeyboardInterrupt), new_directory(dest, overwrite=False, is_ours=lambda _: True):
+        raise KeyboardInterrupt
+    with pytest.raises(KeyboardInterrupt), new_file(file, overwrite=False) as partial:
+        raise KeyboardInterrupt
+    partial.touch()
+    with pytest.raises(KeyboardInterrupt), temporary_folder(parent=tmp_path) as folder:
+        raise KeyboardInterrupt
+    folder.mkdir()
+    (partial_path(dest) / "part").mkdir(parents=True)  # as a task does that was not told in time
+    remove_unfinished()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_finished__stays_and_is_told(tmp_path: Path) -> None:
+    with new_file(tmp_path / "file", overwrite=False) as partial:
+        partial.write_text("whole")
+    assert last_finished() == tmp_path / "file"
+    remove_unfinished()
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+    (tmp_path / "file").unlink()
+    assert last_finished() is None

@@ -75,4 +75,5 @@ def test_predict__progress_counts_documents(fitted: Fitted, tmp_path: Path) -> N
     steps: list[tuple[str, float, float]] = []
     predict_to_file(model, corpus, tmp_path / "p.zarr", progress=lambda *step: steps.append(step))
     assert steps[-1] == ("predict", 1500, 1500)
-    assert len(steps) == corpus.n_blocks
+    assert steps[0] == ("predict", 0, 1500)
+    assert len(steps) == 1 + corpus.n_blocks

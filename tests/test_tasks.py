@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import threading
 import time
 import weakref
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from functools import reduce
+from functools import partial, reduce
 from typing import Any
 
 import numpy as np
@@ -16,7 +18,7 @@ import threadpoolctl
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.tasks import map_tasks, n_cpus, one_blas_thread, ordered_reduce
+from pipeline.tasks import check_wanted, map_tasks, n_cpus, one_blas_thread, ordered_reduce
 
 AT_A_TIME = [1, 2, 3, 50, None]
 
@@ -384,3 +386,66 @@ def test_tasks__a_single_item_needs_no_other_thread() -> None:
         lambda _: [threading.get_ident()], lambda a, b: a + b, ["one"], name="one", start=[0]
     )
     assert found == [0, here]
+
+
+# -- what is given up -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("how", ["map_tasks", "ordered_reduce"])
+def test_interrupt__drops_tasks_and_ends_running_ones(how: str) -> None:
+    started, ended = [], []
+
+    def work(item: int) -> int:
+        started.append(item)
+        if len(started) == 1:
+            threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT)).start()
+        try:
+            for _ in range(1000):
+                check_wanted()
+                time.sleep(0.01)
+        finally:
+            ended.append(item)
+        return item
+
+    run: Any = partial(map_tasks, work, n_threads=2)
+    if how == "ordered_reduce":
+        run = partial(ordered_reduce, work, lambda a, b: a + b, at_a_time=2)
+    with pytest.raises(KeyboardInterrupt):
+        run(range(50), name="interrupted")
+    assert len(started) <= 2
+    assert sorted(ended) == sorted(started)  # before the exception is raised: nothing is done behind its back
+    assert map_tasks(lambda item: item, range(3), name="again", n_threads=2) == [0, 1, 2]
+
+
+def test_interrupt__a_task_that_does_not_look_is_not_waited_for() -> None:
+    release = threading.Event()
+
+    def work(_: int) -> None:
+        threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT)).start()
+        release.wait(60)
+
+    begun = time.monotonic()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            map_tasks(work, range(1), name="deaf", n_threads=1)
+        assert time.monotonic() - begun < 30
+    finally:
+        release.set()
+
+
+def test_error__ends_the_other_tasks() -> None:
+    ended = threading.Event()
+
+    def work(item: int) -> None:
+        if item == 0:
+            raise ValueError("the first")
+        try:
+            while True:
+                check_wanted()
+                time.sleep(0.01)
+        finally:
+            ended.set()
+
+    with pytest.raises(ValueError, match="the first"):
+        map_tasks(work, range(2), name="failing", n_threads=2)
+    assert ended.wait(10)

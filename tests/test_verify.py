@@ -159,6 +159,7 @@ def test_check__progress(corpus: Path, model: Path) -> None:
     for path in (corpus, model):
         told: list[tuple[str, float, float]] = []
         check(path, progress=lambda *step, told=told: told.append(step))  # type: ignore[misc]
+        told = [step for step in told if step[2]]  # what is counted
         assert {stage for stage, _, _ in told} == {"check"}
         done = [now for _, now, _ in told]
         assert done == sorted(set(done))

@@ -10,6 +10,7 @@ from pipeline.corpus.arrays import stored_bytes
 from pipeline.corpus.format import Side, block_path, read_lengths, refusing
 from pipeline.corpus.rows import Array
 from pipeline.corpus.store import Corpus
+from pipeline.display import how_many
 
 _BAR = 40
 
@@ -42,15 +43,20 @@ def describe(corpus: Corpus) -> dict[str, Any]:
     }
 
 
+def in_brief(description: dict[str, Any]) -> str:
+    """The size of a corpus, in a few words."""
+    n_docs, *sizes = (how_many(description[f"{noun}s"], noun) for noun in ("document", "term", "label"))
+    return f"{n_docs} x {', '.join(sizes)}"
+
+
 def render(description: dict[str, Any]) -> str:
     """The description as text, for people."""
     d = description
-    blocks = "1 block" if d["blocks"] == 1 else f"{d['blocks']:,} blocks"
     bits = f"words take {d['bits_per_nonzero']:.1f} bits a nonzero"
     lines = [
-        f"{d['documents']:,} documents x {d['terms']:,} terms, {d['labels']:,} labels",
-        f"{d['nonzeros']:,} nonzeros (density {d['density']:.2e}), values: {d['values']}",
-        f"{d['bytes_on_disk'] / 1e6:,.1f} MB on disk in {blocks}; {bits}",
+        in_brief(d),
+        f"{how_many(d['nonzeros'], 'nonzero')} (density {d['density']:.2e}), values: {d['values']}",
+        f"{d['bytes_on_disk'] / 1e6:,.1f} MB on disk in {how_many(d['blocks'], 'block')}; {bits}",
         f"source: {', '.join(f'{key} {_plain(value)}' for key, value in d['source'].items())}",
         f"fingerprint: {d['fingerprint']}",
     ]

@@ -21,7 +21,7 @@ from pipeline.corpus.origins import StoredOrigins
 from pipeline.corpus.rows import Array, SparseRows
 from pipeline.corpus.split import in_test
 from pipeline.corpus.text_info import Tokenizer
-from pipeline.display import html_table
+from pipeline.display import how_many, html_table
 from pipeline.errors import InputError
 
 
@@ -266,10 +266,10 @@ class Corpus:
 
     def __repr__(self) -> str:
         view = "" if self._rows is None else f" (a view of {self._info.n_docs:,})"
-        blocks = "1 block" if self.n_blocks == 1 else f"{self.n_blocks:,} blocks"
+        sizes = how_many(self.n_terms, "term"), how_many(self.n_labels, "label")
         return (
-            f"<Corpus: {self.n_docs:,} documents{view} x {self.n_terms:,} terms, "
-            f"{self.n_labels:,} labels, {blocks}>"
+            f"<Corpus: {how_many(self.n_docs, 'document')}{view} x {', '.join(sizes)}, "
+            f"{how_many(self.n_blocks, 'block')}>"
         )
 
     def _repr_html_(self) -> str:

@@ -18,7 +18,6 @@ import inspect
 import json
 import re
 import sys
-import tempfile
 import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -32,10 +31,12 @@ from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
 from pipeline.corpus.store import Corpus
 from pipeline.corpus.text_info import Tokenizer
+from pipeline.destination import temporary_folder
 from pipeline.errors import InputError
-from pipeline.ingest.spool import IngestKeywords, Progress
+from pipeline.ingest.spool import IngestKeywords
 from pipeline.ingest.text import ingest_text
 from pipeline.ingest.vocabulary import Limits
+from pipeline.stages import Progress, counted
 
 STANDARD_LIBRARY = "stdlib"
 PACKAGES = (
@@ -103,18 +104,18 @@ def documented_objects(
     packages
         Names of installed packages, and `stdlib`. Those that are not installed are passed over.
     progress
-        Called as `progress("read", packages done, packages in all)`.
+        See `pipeline.stages.Progress`; `read` is counted in packages.
     """
     found: dict[str, DocumentedObject] = {}
     seen: set[str] = set()
-    for done, package in enumerate(packages, start=1):
+    advance = counted(progress, "read", len(packages))
+    for package in packages:
         for found_object in (*_parsed(package), *_compiled(package)):
             made = _documented(package, *found_object)
             if made is not None and made.name not in found and made.text not in seen:
                 found[made.name] = made
                 seen.add(made.text)
-        if progress is not None:
-            progress("read", done, len(packages))
+        advance(1)
     return [found[name] for name in sorted(found)]
 
 
@@ -160,8 +161,8 @@ def _ingest(objects: list[DocumentedObject], dest: str | Path, options: IngestKe
     least = 1 if len(objects) < 10 * _FEWEST_DOCUMENTS else _FEWEST_DOCUMENTS
     counts = Counter(label for documented in objects for label in documented.labels)
     tokenizer = Tokenizer(stop_words=tuple(sorted(ENGLISH_STOP_WORDS)), pattern=_TOKEN)
-    with tempfile.TemporaryDirectory(prefix="threepass-") as folder:
-        path = Path(folder) / "docstrings.jsonl"
+    with temporary_folder() as folder:
+        path = folder / "docstrings.jsonl"
         with path.open("w", encoding="utf-8") as file:
             for documented in objects:
                 labels = [label for label in documented.labels if counts[label] >= least]

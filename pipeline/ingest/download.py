@@ -22,7 +22,7 @@ import urllib3
 
 from pipeline.destination import take_lock
 from pipeline.errors import InputError, StoreError, ThreepassError
-from pipeline.ingest.spool import Progress
+from pipeline.stages import Progress
 
 ATTEMPTS = 4
 """How often a transfer that breaks off is taken up again before we give up."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import shutil
 import tarfile
-import tempfile
 import zipfile
 from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Unpack
@@ -17,13 +17,15 @@ import pooch
 
 from pipeline.corpus.describe import row_lengths
 from pipeline.corpus.store import Corpus
+from pipeline.destination import temporary_folder
 from pipeline.errors import InputError, StoreError
 from pipeline.ingest.download import download
 from pipeline.ingest.manifest import ROLES, DataFile, Difference, Format, Manifest, Role, find_manifest
 from pipeline.ingest.mulan import ingest_mulan
 from pipeline.ingest.sources import reading
-from pipeline.ingest.spool import IngestKeywords, Progress
+from pipeline.ingest.spool import IngestKeywords
 from pipeline.ingest.xmc import ingest_xmc
+from pipeline.stages import Progress, begin
 
 DATA_VARIABLE = "THREEPASS_DATA"
 """The environment variable that names a folder of data sets."""
@@ -131,16 +133,20 @@ def fetch_dataset(
                 f"{path} exists already. Choose another --dest, or pass overwrite (--overwrite)."
             )
     kind, files = _find(manifest, source, cache, options.get("progress"))
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        work = tempfile.TemporaryDirectory(prefix=f".{manifest.name}-", dir=folder)
-    except OSError as error:
-        raise StoreError(f"{folder} cannot be written: {error.strerror}. Choose another --dest.") from error
-    with work as unpacked:
-        texts = {role: _unpacked(manifest, role, file, Path(unpacked)) for role, file in files.items()}
+    with ExitStack() as stack:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            unpacked = stack.enter_context(temporary_folder(f".{manifest.name}-", folder))
+        except OSError as error:
+            raise StoreError(
+                f"{folder} cannot be written: {error.strerror}. Choose another --dest."
+            ) from error
+        begin(options.get("progress"), "unpack")
+        texts = {role: _unpacked(manifest, role, file, unpacked) for role, file in files.items()}
         for split, path in paths.items():
             _ingest(kind, texts, split, path, options)
     train, test = (Corpus.open(paths[split]) for split in ("train", "test"))
+    begin(options.get("progress"), "count")
     counts = count_splits(train, test)
     differences = manifest.counts.differences(counts)
     for what, first, second in (

@@ -15,8 +15,7 @@ from __future__ import annotations
 
 import shutil
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypedDict
@@ -34,9 +33,9 @@ from pipeline.corpus.text_info import TextInfo
 from pipeline.destination import new_directory
 from pipeline.errors import InputError
 from pipeline.ingest import kernels
-from pipeline.tasks import map_tasks
+from pipeline.stages import Progress
+from pipeline.tasks import check_wanted, map_tasks
 
-Progress = Callable[[str, float, float], None]
 """Called as `progress(stage, done, total)` from any thread; a stage counts bytes, documents or blocks."""
 
 PIECE_BYTES = 8_000_000
@@ -146,7 +145,6 @@ class Spool:
     def __init__(self, directory: Path, options: IngestOptions) -> None:
         self.directory = directory
         self.options = options
-        self._cancelled = threading.Event()
         self._lock = threading.Lock()
         self._done = 0.0
 
@@ -155,9 +153,8 @@ class Spool:
         return PieceWriter(self, self.directory / f"{part:06d}")
 
     def advance(self, stage: str, amount: float, total: float) -> None:
-        """Report progress; also where a cancelled task finds out."""
-        if self._cancelled.is_set():
-            raise InterruptedError("the ingest was cancelled")
+        """Report progress; also where a task finds out that it was given up."""
+        check_wanted()
         with self._lock:
             self._done += amount
             if self.options.progress is not None:
@@ -165,9 +162,6 @@ class Spool:
 
     def next_stage(self) -> None:
         self._done = 0.0
-
-    def cancel(self) -> None:
-        self._cancelled.set()
 
 
 class PieceWriter:
@@ -265,8 +259,9 @@ def build_corpus(dest: str | Path, source: Source, options: IngestOptions) -> Co
         new_directory(
             dest, overwrite=options.overwrite, is_ours=lambda p: has_mark(p, fmt.FORMAT)
         ) as partial,
-        _spool(partial, options) as spool,
     ):
+        spool = Spool(partial / "spool", options)
+        spool.directory.mkdir()
         writers = list(source.read(spool))
         spool.next_stage()
         totals = Totals()
@@ -305,18 +300,6 @@ def build_corpus(dest: str | Path, source: Source, options: IngestOptions) -> Co
 def _with_learned(source: Source, learned: Learned, totals: Totals) -> Source:
     totals.term_counts, totals.label_counts = learned.term_counts, learned.label_counts
     return replace(source, names=learned.names, description=source.description | learned.description)
-
-
-@contextmanager
-def _spool(partial: Path, options: IngestOptions) -> Iterator[Spool]:
-    directory = partial / "spool"
-    directory.mkdir()
-    spool = Spool(directory, options)
-    try:
-        yield spool
-    except BaseException:
-        spool.cancel()  # tasks that still run would otherwise go on behind our back
-        raise
 
 
 def _write_store(

@@ -13,6 +13,7 @@ import numpy as np
 
 from pipeline.corpus import format as fmt
 from pipeline.corpus.store import Corpus
+from pipeline.display import how_many
 from pipeline.errors import InputError
 from pipeline.text.words import Found
 
@@ -65,8 +66,8 @@ class Tally:
         n_broken = int(found.broken.sum())
         if n_broken and self.strict:
             raise InputError(
-                f"{path}: {number(n_broken, 'text is', 'texts are')} not UTF-8. Name the file's encoding, as "
-                "with --encoding cp1252, or leave --strict out to take the broken bytes as blanks."
+                f"{path}: {how_many(n_broken, 'text is', 'texts are')} not UTF-8. Name the file's encoding, "
+                "as with --encoding cp1252, or leave --strict out to take the broken bytes as blanks."
             )
         with self._lock:
             self.broken += n_broken
@@ -82,17 +83,17 @@ class Tally:
         if self.bad:
             examples = "; ".join(sorted(self.examples)[:_EXAMPLES])
             told.append(
-                f"{number(self.bad, 'row was', 'rows were')} {self.done_to_bad}: {examples}"
+                f"{how_many(self.bad, 'row was', 'rows were')} {self.done_to_bad}: {examples}"
                 f"{'; ...' if self.bad > len(self.examples) else ''}. Mend them, or pass --strict."
             )
         if self.broken:
-            texts = number(self.broken, "document is", "documents are")
+            texts = how_many(self.broken, "document is", "documents are")
             told.append(
                 f"{texts} not UTF-8 throughout; broken bytes were taken as blanks. Name the encoding, as "
                 "with --encoding cp1252, or mend the file."
             )
         if self.empty:
-            told.append(f"{number(self.empty, 'document has', 'documents have')} no text, and no words.")
+            told.append(f"{how_many(self.empty, 'document has', 'documents have')} no text, and no words.")
         return told
 
     def warn(self, corpus: Corpus, unknown: dict[str, int], is_like: bool) -> None:
@@ -102,8 +103,8 @@ class Tally:
             most = sorted(unknown, key=lambda name: (-unknown[name], name))[:3]
             more = ", ..." if len(unknown) > 3 else ""
             told.append(
-                f"{number(len(unknown), 'label is', 'labels are')} not in the corpus to be like. Left out "
-                f"{number(sum(unknown.values()), 'time', 'times')}: {', '.join(most)}{more}."
+                f"{how_many(len(unknown), 'label is', 'labels are')} not in the corpus to be like. Left out "
+                f"{how_many(sum(unknown.values()), 'time')}: {', '.join(most)}{more}."
             )
         if not is_like:
             told += label_doubts(corpus)
@@ -164,8 +165,3 @@ def script_doubts(texts: Iterable[str]) -> list[str]:
         "--min-length 1 --bigrams. Or cut the texts into words before."
     )
     return [doubt]
-
-
-def number(n: int, one: str, many: str) -> str:
-    """A number and what it counts."""
-    return f"{n:,} {one if n == 1 else many}"

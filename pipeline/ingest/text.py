@@ -20,6 +20,7 @@ from pipeline.corpus.format import MAX_COLUMNS
 from pipeline.corpus.rows import SparseRows
 from pipeline.corpus.store import Corpus
 from pipeline.corpus.text_info import Columns, TextInfo, Tokenizer
+from pipeline.display import how_many
 from pipeline.errors import InputError
 from pipeline.ingest.batches import Batch, Wanted
 from pipeline.ingest.columns import Sample, check_columns, choose_columns, guess_separator, id_column
@@ -39,7 +40,7 @@ from pipeline.ingest.spool import (
     build_corpus,
 )
 from pipeline.ingest.tables import TablePart, cut_table, table_kind, take_sample
-from pipeline.ingest.tally import Tally, number, script_doubts
+from pipeline.ingest.tally import Tally, script_doubts
 from pipeline.ingest.vocabulary import LabelNumbers, Limits, VocabularyBuilder, hashed_columns, sorted_rows
 from pipeline.tasks import map_tasks
 from pipeline.text.terms import TermTable
@@ -334,12 +335,12 @@ class _TextIngest:
         if tally.documents == 0:
             first = f" The first: {sorted(tally.examples)[0]}." if tally.examples else ""
             raise InputError(
-                f"No document is left. Found {number(tally.bad, 'row', 'rows')} that cannot be used.{first} "
+                f"No document is left. Found {how_many(tally.bad, 'row')} that cannot be used.{first} "
                 "Check the file."
             )
         if tally.empty == tally.documents:
             raise InputError(
-                f"No document has any text. Found {number(tally.documents, 'row', 'rows')} with nothing in "
+                f"No document has any text. Found {how_many(tally.documents, 'row')} with nothing in "
                 f"{', '.join(self.tables.columns.text)}. Name another column with --text."
             )
         told: dict[str, Any] = {key: value for key, value in tally.as_dict().items() if value}

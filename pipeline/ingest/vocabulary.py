@@ -21,10 +21,10 @@ import pyarrow.compute as pc
 
 from pipeline.corpus.format import MAX_COLUMNS
 from pipeline.corpus.rows import Array, SparseRows
+from pipeline.display import how_many
 from pipeline.errors import InputError
 from pipeline.ingest import kernels
 from pipeline.ingest.labels import Labels
-from pipeline.ingest.tally import number
 from pipeline.text.term_kernels import rename_share
 from pipeline.text.terms import TermTable
 
@@ -197,7 +197,7 @@ class VocabularyBuilder:
     def _nothing_left(self, n_seen: int, most: int, n_documents: int) -> InputError:
         if n_seen == 0:
             return InputError(
-                f"There are no words in {number(n_documents, 'document', 'documents')}. "
+                f"There are no words in {how_many(n_documents, 'document')}. "
                 "Name another column with --text, or lower --min-length."
             )
         least = self._limits.least(n_documents)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from threading import Lock
 from typing import Any, Literal
 
 import numpy as np
@@ -30,8 +29,8 @@ from pipeline.model.scores import LabelCounts, Scores
 from pipeline.model.scoring import all_scores, top_labels
 from pipeline.model.scoring_kernels import keep_best
 from pipeline.model.training_documents import TrainingDocuments
-from pipeline.passes.run import Progress
-from pipeline.tasks import map_tasks, n_cpus, one_blas_thread
+from pipeline.stages import Progress, counted
+from pipeline.tasks import check_wanted, map_tasks, n_cpus, one_blas_thread
 
 SCORES = 100_000_000
 """Documents times labels that are scored in a few seconds; of more, a sample of about as many."""
@@ -96,11 +95,12 @@ class Evaluation:
         As many blocks as there are threads are read at a time, and worked on in equal parts.
         """
         n_threads = n_threads or n_cpus()
-        tell, first_row = _Told(progress, n_docs), 0
+        tell, first_row = counted(progress, "evaluate", n_docs), 0
 
         def of(part: Part) -> Measured:
+            check_wanted()
             measured = self.of(part)
-            tell.add(part.words.n_rows)
+            tell(part.words.n_rows)
             return measured
 
         # one BLAS thread in each task: the task is the unit of parallelism
@@ -194,19 +194,3 @@ def _counted(best: Array, labels: SparseRows) -> tuple[Array, Array, Array]:
     rows = np.repeat(np.arange(labels.n_rows), np.diff(labels.indptr))
     hit = (best[rows] == labels.indices[:, None]).any(axis=1)
     return labels.indices, labels.indices[hit], best[best >= 0]
-
-
-class _Told:
-    """How many documents are done, told from any thread."""
-
-    def __init__(self, tell: Progress | None, n_docs: float) -> None:
-        self._tell, self._n_docs, self._done = tell, n_docs, 0
-        self._lock = Lock()
-        self.add(0)
-
-    def add(self, n_docs: int) -> None:
-        """So many more."""
-        with self._lock:
-            self._done += n_docs
-            if self._tell is not None:
-                self._tell("evaluate", self._done, self._n_docs)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from sklearn.utils.validation import validate_data
 
 from pipeline.corpus.rows import SparseRows
 from pipeline.corpus.store import Corpus
+from pipeline.destination import temporary_folder
 from pipeline.errors import InputError
 from pipeline.ingest.matrices import as_rows, ingest_matrices
 from pipeline.tasks import compute_all
@@ -71,8 +71,8 @@ def training_corpus(X: Any, Y: Any, n_threads: int | None) -> Iterator[Corpus]:
         return
     if Y is None:
         raise InputError("requires y to be passed, but the target y is None. Call fit(X, Y) or fit(corpus).")
-    with tempfile.TemporaryDirectory(prefix="threepass-") as folder:
-        yield ingest_matrices(X, Y, Path(folder) / "corpus.zarr", n_threads=n_threads)
+    with temporary_folder() as folder:
+        yield ingest_matrices(X, Y, folder / "corpus.zarr", n_threads=n_threads)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +82,8 @@ class Documents:
     n_blocks: int
     read: Callable[[int], tuple[SparseRows, SparseRows | None]]
     """Block number -> words, in the model's columns, and, where they are known, labels."""
+    n_docs: int = 0
+    """For progress alone; 0 where it is not known before they are read."""
 
 
 def row_documents(rows: SparseRows, labels: SparseRows | None = None, n_rows: int = _ROWS) -> Documents:
@@ -91,13 +93,13 @@ def row_documents(rows: SparseRows, labels: SparseRows | None = None, n_rows: in
         bounds = i * n_rows, min((i + 1) * n_rows, rows.n_rows)
         return rows.slice(*bounds), None if labels is None else labels.slice(*bounds)
 
-    return Documents(max(1, -(-rows.n_rows // n_rows)), read)
+    return Documents(max(1, -(-rows.n_rows // n_rows)), read, rows.n_rows)
 
 
 def documents(X: Any, Y: Any, n_terms: int) -> Documents:
     """Wrap a corpus, a matrix of any kind, or a Dask array; matrices must have `n_terms` columns."""
     if isinstance(X, Corpus):
-        return Documents(X.n_blocks, lambda i: _corpus_block(X, i, n_terms))
+        return Documents(X.n_blocks, lambda i: _corpus_block(X, i, n_terms), X.n_docs)
     X, Y = as_scipy(X), as_scipy(Y)
     if np.ndim(X) != 2 or X.shape[1] != n_terms:
         raise InputError(

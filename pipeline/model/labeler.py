@@ -50,9 +50,10 @@ from pipeline.model.training_documents import TrainingDocuments, relation
 from pipeline.passes.checkpoints import RunDirectory
 from pipeline.passes.pairs import Statistics
 from pipeline.passes.plan import Plan
-from pipeline.passes.run import Progress, Runner
+from pipeline.passes.run import Runner
 from pipeline.passes.words import WordView
-from pipeline.tasks import map_tasks, n_cpus, one_blas_thread
+from pipeline.stages import Progress, counted
+from pipeline.tasks import check_wanted, map_tasks, n_cpus, one_blas_thread
 from pipeline.text.words import as_texts
 
 _DOCUMENTS = 4096
@@ -219,7 +220,7 @@ class MomentLabeler(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             A `distributed.Client` to run the passes on; local threads when None. Workers must reach the
             corpus by its path or URL, and `run_dir`, or without one the temporary directory.
         progress
-            Called as `progress(pass, documents done, documents in all)`, from any thread.
+            See `pipeline.stages.Progress`; reads of the corpus are counted in documents.
         run_dir
             A directory in which sums are kept while they are made. When a fit is killed, the same call goes
             on from there; a directory of another corpus or other parameters is not used. Remove it once the
@@ -401,11 +402,14 @@ class MomentLabeler(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         labels, scores = (np.concatenate(side) for side in zip(*self.stream_topk(X, k), strict=True))
         return labels, scores
 
-    def stream_topk(self, X: Any, k: int = 5) -> Iterator[tuple[Array, Array]]:
+    def stream_topk(
+        self, X: Any, k: int = 5, progress: Progress | None = None
+    ) -> Iterator[tuple[Array, Array]]:
         """As `predict_topk`, some documents at a time: for predictions that are too many to hold."""
         _check_k(k)
         head = self._ranking_head()
-        return self._over_documents(X, lambda seen, _: top_labels(head, seen, k), head=head)
+        told = None if progress is None else counted(progress, "predict", _n_docs(X))
+        return self._over_documents(X, lambda seen, _: top_labels(head, seen, k), head=head, told=told)
 
     def predict_proba(self, X: Any) -> Array:
         """(n, L) float32: the probability of each label, dense; for large data see `predict_topk`.
@@ -493,7 +497,7 @@ class MomentLabeler(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             `n_sampled` documents has them, and `auc_se` and `brier_se` are standard errors; "all" takes every
             document, however long it takes.
         progress
-            Called as `progress("evaluate", documents done, documents in all)`, from any thread.
+            See `pipeline.stages.Progress`; `evaluate` is counted in documents.
         """
         scores = self._evaluate(X, Y, ks, propensity, auc, progress)
         if scores.caution:
@@ -544,9 +548,18 @@ class MomentLabeler(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return replace(head, emphasis=(inverse**self.tail_weight).astype(np.float32), plain=head)
 
     def _over_documents(
-        self, X: Any, use: Callable[[Seen, SparseRows | None], Any], Y: Any = None, *, head: Head
+        self,
+        X: Any,
+        use: Callable[[Seen, SparseRows | None], Any],
+        Y: Any = None,
+        *,
+        head: Head,
+        told: Callable[[float], None] | None = None,
     ) -> Iterator[Any]:
-        """`use(what the head sees, labels)` of some documents at a time, in order, on threads."""
+        """`use(what the head sees, labels)` of some documents at a time, in order, on threads.
+
+        `told` is called with each further number of documents that are done.
+        """
         docs = self._documents(X, Y)
 
         def block(number: int) -> list[Any]:
@@ -555,7 +568,10 @@ class MomentLabeler(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             for start in range(0, max(1, words.n_rows), _DOCUMENTS):
                 rows = start, min(start + _DOCUMENTS, words.n_rows)
                 own = None if labels is None else labels.slice(*rows)
+                check_wanted()
                 parts.append(use(head.see(words.slice(*rows)), own))
+                if told is not None:
+                    told(rows[1] - rows[0])
             return parts
 
         at_a_time = 2 * (self.n_jobs or n_cpus())
@@ -684,7 +700,9 @@ def _run_directory(
 def _n_docs(X: Any) -> int:
     if isinstance(X, Corpus | str):
         return 1 if isinstance(X, str) else X.n_docs
-    return X.shape[0] if hasattr(X, "shape") else len(X)
+    if isinstance(X, Documents):
+        return X.n_docs
+    return int(X.shape[0]) if hasattr(X, "shape") else len(X)
 
 
 def _check_k(k: int) -> None:

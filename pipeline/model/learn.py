@@ -24,6 +24,7 @@ from pipeline.decompose.whitening import (
     sketched_whitening,
     warm_start,
 )
+from pipeline.display import how_many
 from pipeline.errors import InputError
 from pipeline.model.error_bars import ErrorBars, half_directions, word_error_bars
 from pipeline.model.heads import Head, Topics
@@ -40,6 +41,7 @@ from pipeline.passes.stream import HeldWords
 from pipeline.passes.sums import Sums
 from pipeline.passes.triples import EVEN, ODD, Triples, WhitenedMoments
 from pipeline.passes.words import WordView
+from pipeline.stages import Progress, begin
 from pipeline.tasks import give_back_memory
 
 DEFAULT_TOPICS = 100
@@ -103,7 +105,7 @@ def learn(corpus: Corpus, settings: Settings, runner: Runner) -> Learned:
     memory does not grow with the documents, but for the sample; `Settings.plan` tells what it is.
     """
     stats: dict[str, Any] = {"corpus": _described(corpus), "notes": []}
-    clock = Clock(stats)
+    clock = Clock(stats, runner.progress)
     view = settings.view
     plan = settings.plan(corpus, runner.n_threads)
     stats["plan"] = plan.as_dict()
@@ -116,12 +118,14 @@ def learn(corpus: Corpus, settings: Settings, runner: Runner) -> Learned:
 
     K = len(whitening.eigenvalues)
     triples = Triples(view, _float32(whitening.W), settings.error_bars)
+    clock.begin("head subspace")
     works = head.beside_triples()
     if works:
         clock.mark("head subspace")
     triple_sums, *beside = reader.read(triples, *works)
     head.after_triples(beside)
     clock.mark("triples")
+    clock.begin("tensor")
     moments = triples.moments(triple_sums, EVEN, ODD)
     stats["whitening_error"] = float(abs(moments.M2 - np.eye(K)).max())
     stats["further_eigenvalues"] = whitening.further.tolist()
@@ -136,6 +140,7 @@ def learn(corpus: Corpus, settings: Settings, runner: Runner) -> Learned:
     half = None
     bars = ErrorBars.unknown(len(pi))
     if settings.error_bars and statistics.n_docs >= max(_FEWEST_FOR_BARS, 2 * len(pi)):
+        clock.begin("error bars")
         moments = _carried(triples.moments(triple_sums, EVEN), R)
         half = half_directions(moments, tensor, eigenvalues, settings.tensor, settings.seed)
     if half is not None:
@@ -152,6 +157,7 @@ def learn(corpus: Corpus, settings: Settings, runner: Runner) -> Learned:
     if settings.head.has_refined:
         O = O[:0].copy()  # overwritten: the head takes its words from the EM step
     label_sums, *beside = reader.read(labels, *works)
+    clock.begin("label topics")
     head.after_labels(beside)
     Q = label_topics(labels.moments(label_sums))
     if half is not None:
@@ -167,6 +173,7 @@ def learn(corpus: Corpus, settings: Settings, runner: Runner) -> Learned:
         (work,) = head.beside_labels(refined.O, refined.pi, refined.Q)
         head.after_labels(reader.read(work))
         clock.mark(f"refine {number + 1}")
+    clock.begin("head")
     fitted = head.finish(Topics(O, _float32(Q), pi))
     clock.mark("head")
     stats["model_bytes"] = fitted.nbytes
@@ -216,8 +223,10 @@ def _whiten(
         sums, hashes, *beside = reader.read(Pairs(view, D), known, *head.beside_pairs())
         clock.mark("pairs")
         _check_enough(sums)
+        clock.begin("whitening")
         whitening = exact_whitening(exact_m2(sums, view), K, settings.seed)
     else:
+        clock.begin("warm start")
         sample, n_blocks, held = read_sample(corpus, keep=runner.client is None)
         clock.stats["sample_share"] = (n_blocks - len(held)) / corpus.n_blocks
         sketch = _sketch(view.words_of(sample), reader, settings)
@@ -228,6 +237,7 @@ def _whiten(
         del held, works
         clock.mark("pairs")
         _check_enough(sums)
+        clock.begin("whitening")
         product = sketched_m2(sums, view, sketch)
         whitening = sketched_whitening(
             product, sketch, K, semidefinite=not view.drop_self_pairs, n_threads=runner.n_threads
@@ -255,10 +265,9 @@ def _tell_fewer_topics(K: int, settings: Settings, stats: dict[str, Any]) -> Non
     """A note where nobody asked for so many topics, else a warning."""
     if settings.n_components <= K:
         return
-    topics = "topic" if K == 1 else "topics"
     message = (
-        f"Only {K} {topics} instead of {settings.n_components}: the pairs of words have numerical rank {K}. "
-        f"More topics need more, or longer, documents; n_components={K} asks for no more."
+        f"Only {how_many(K, 'topic')} instead of {settings.n_components}: the pairs of words have numerical "
+        f"rank {K}. More topics need more, or longer, documents; n_components={K} asks for no more."
     )
     if settings.n_components == DEFAULT_TOPICS:
         stats["notes"].append(message)
@@ -307,7 +316,12 @@ class Clock:
     """Seconds of each stage, and the most that the process had held by its end, into the fit's statistics."""
 
     stats: dict[str, Any]
+    progress: Progress | None = None
     last: float = field(default_factory=time.perf_counter)
+
+    def begin(self, stage: str) -> None:
+        """Report a stage that is not counted."""
+        begin(self.progress, stage)
 
     def mark(self, stage: str) -> None:
         now = time.perf_counter()

@@ -81,7 +81,8 @@ def fit_to(
     """Fit and save, holding the destination from the start; what the fit left on the way is removed last."""
     with _new_model(path, overwrite) as partial:
         model.fit(corpus, run_dir=run_dir, **how)
-        clock = Clock(model.fit_stats_)
+        clock = Clock(model.fit_stats_, how.get("progress"))
+        clock.begin("save")
         root, checksums = _write_arrays(model, partial)
         clock.mark("save")
         _write_mark(model, root, checksums)

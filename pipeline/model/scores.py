@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pipeline.corpus.rows import Array
-from pipeline.display import html_table
+from pipeline.display import how_many, html_table
 
 _REMEMBERS = "the scores say how well the model remembers them, not how well it does on new documents"
 _CAUTION = {
@@ -98,7 +98,7 @@ class Scores(dict[str, Any]):
 
     @property
     def _counts(self) -> str:
-        return f"{self['n_docs']:,} documents, {self['n_unlabelled']:,} of them without labels"
+        return f"{how_many(self['n_docs'], 'document')}, {self['n_unlabelled']:,} of them without labels"
 
     @property
     def _measures(self) -> list[tuple[str, str]]:

@@ -1,13 +1,98 @@
-"""What a fitted model shows of itself in a notebook."""
+"""What a fitted model shows of itself: as a dictionary, as text for a terminal, and in a notebook."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from pipeline.display import html_table
+from pipeline.display import how_many, html_table
 
 if TYPE_CHECKING:
     from pipeline.model.labeler import MomentLabeler
+
+
+def describe_model(path: str | Path) -> dict[str, Any]:
+    """What a saved model learned, from what, how well, and what it takes; ready for JSON."""
+    from pipeline.model.persist import load_model, open_model
+
+    model = load_model(path)
+    _, mark = open_model(path)
+    stats = model.fit_stats_
+    folder = Path(path)
+    files = [file for file in folder.rglob("*") if file.is_file()] if folder.is_dir() else []
+    return {
+        "path": str(path),
+        "head": model.head_.kind,
+        "topics": len(model.topic_weights_),
+        "terms": len(model.term_names_),
+        "labels": len(model.label_names_),
+        "takes_texts": model.text_ is not None,
+        "scores_mean": model.scores_mean_,
+        "threshold": model.threshold_,
+        "threshold_micro_f1": _entries(stats, "threshold").get("micro_f1"),
+        "held_out_docs": stats.get("held_out_docs", 0),
+        "chosen_on": stats.get("chosen_on"),
+        "held_out": _entries(stats, "held_out") or _entries(stats, "held_out_topics"),
+        "training_documents": model.statistics_.n_docs,
+        "corpus": _entries(stats, "corpus"),
+        "parameters": model.get_params(),
+        "fit_seconds": sum(_entries(stats, "seconds").values()),
+        "bytes_on_disk": sum(file.stat().st_size for file in files) or None,
+        "written": mark.get("written"),
+    }
+
+
+def _entries(stats: dict[str, Any], name: str) -> dict[str, Any]:
+    found = stats.get(name)
+    return found if isinstance(found, dict) else {}
+
+
+def render_model(description: dict[str, Any]) -> str:
+    """The description as text, for people."""
+    d = description
+    sizes = (how_many(d[f"{noun}s"], noun) for noun in ("topic", "term", "label"))
+    corpus, disk = d["corpus"], d["bytes_on_disk"]
+    came_from = [f"{key} {corpus[key]}" for key in ("kind", "fingerprint") if key in corpus]
+    lines = [
+        f"a model with the head {d['head']}: {', '.join(sizes)}",
+        f"scores: {d['scores_mean']}",
+        _threshold(d),
+        _held_out(d) if d["held_out"] else "",
+        f"learned from {how_many(d['training_documents'], 'document')}"
+        + (f": {', '.join(came_from)}" if came_from else "")
+        + f"; fitted in {d['fit_seconds']:.1f} s",
+        f"{disk / 1e6:,.1f} MB on disk" if disk else "",
+        "takes raw texts"
+        if d["takes_texts"]
+        else "takes words as columns of a matrix or corpus, no raw texts",
+        f"written: {_plain(d['written'])}" if d["written"] else "",
+    ]
+    return _printable("\n".join(line for line in lines if line))
+
+
+def _threshold(d: dict[str, Any]) -> str:
+    if d["threshold"] is None:
+        return "threshold: none; predict assigns as many labels as a training document has on average"
+    f1 = d["threshold_micro_f1"]
+    measured = "" if f1 is None else f", of the best micro-F1, {f1:.3f}"
+    return f"threshold: {d['threshold']:.3f}{measured}"
+
+
+def _held_out(d: dict[str, Any]) -> str:
+    scores = ", ".join(f"{name} {value:.3f}" for name, value in d["held_out"].items())
+    chosen_on = f"chosen on {d['chosen_on']}" if d["chosen_on"] else "chosen"
+    return f"{chosen_on}, {how_many(d['held_out_docs'], 'document')}: {scores}"
+
+
+def _plain(value: Any) -> str:
+    return (
+        ", ".join(f"{key} {entry}" for key, entry in value.items()) if isinstance(value, dict) else str(value)
+    )
+
+
+def _printable(text: str) -> str:
+    """Without control characters, which a stranger's model may hold for the terminal."""
+    return "".join(c if c.isprintable() or c == "\n" else " " for c in text)
 
 
 def fitted_table(model: MomentLabeler) -> str:

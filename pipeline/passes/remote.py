@@ -8,7 +8,6 @@ files, at the same paths.
 
 from __future__ import annotations
 
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -20,6 +19,7 @@ import numpy as np
 
 from pipeline.cluster_tasks import cluster_results, news_to
 from pipeline.corpus.store import Corpus
+from pipeline.destination import temporary_folder
 from pipeline.errors import StoreError, ThreepassError
 from pipeline.passes.checkpoints import INPUTS, ReadFiles, segment_path, segment_stamp
 from pipeline.passes.partials import write_partial
@@ -66,9 +66,9 @@ def run_remotely(
         assert files.folder is not None
         like, waiting = work.zero(), list(segments)
         found |= {number for number in of_number if files.segment_path(number).exists()}
-        with tempfile.TemporaryDirectory(dir=files.folder, prefix=INPUTS) as inputs:
+        with temporary_folder(INPUTS, files.folder) as inputs:
             folder = files.folder.absolute()
-            remote = RemoteStream(_by_path(work, Path(inputs).absolute()), corpus, folder, files.stamp)
+            remote = RemoteStream(_by_path(work, inputs.absolute()), corpus, folder, files.stamp)
             for _ in range(_ROUNDS):
                 missing = [segment for segment in waiting if not files.segment_path(segment.number).exists()]
                 for _ in finished(missing, remote):
@@ -123,8 +123,8 @@ def _on_disk(files: ReadFiles) -> Iterator[tuple[ReadFiles, bool]]:
     if files.folder is not None:
         yield files, False
         return
-    with tempfile.TemporaryDirectory(prefix="threepass-") as folder:
-        yield replace(files, folder=Path(folder)), True
+    with temporary_folder() as folder:
+        yield replace(files, folder=folder), True
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,9 +20,8 @@ from pipeline.passes.remote import run_remotely
 from pipeline.passes.segments import Segment
 from pipeline.passes.stream import Advance, HeldWords, ReadAhead, Stream, arrays_of
 from pipeline.passes.sums import Sums, merge_into, spilled
+from pipeline.stages import Progress
 from pipeline.tasks import n_cpus, one_blas_thread, ordered_reduce
-
-Progress = Callable[[str, float, float], None]
 
 
 class Pass(Protocol):

@@ -13,7 +13,7 @@ from pipeline.corpus.rows import Array, SparseRows
 from pipeline.corpus.store import Block, Corpus
 from pipeline.passes.segments import Segment
 from pipeline.passes.sums import Sums, settle, spilled
-from pipeline.tasks import give_back_memory
+from pipeline.tasks import check_wanted, give_back_memory
 
 if TYPE_CHECKING:
     from pipeline.passes.run import Pass
@@ -38,6 +38,7 @@ class Stream:
         add = self.work.in_turn(segment.number) if hasattr(self.work, "in_turn") else self.work.add
         done = 0
         for block in self.reads.blocks(segment):
+            check_wanted()
             add(sums, block)
             if self.advance is not None:
                 done += block.X.n_rows
@@ -64,8 +65,11 @@ class ReadAhead:
     def __enter__(self) -> ReadAhead:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self._readers.shutdown(cancel_futures=True)
+    def __exit__(self, error: type[BaseException] | None, *_: object) -> None:
+        interrupted = error is not None and not issubclass(
+            error, Exception
+        )  # who presses Ctrl-C does not wait
+        self._readers.shutdown(wait=not interrupted, cancel_futures=True)
         self._upcoming.clear()
 
     def blocks(self, segment: Segment) -> Iterator[Block]:

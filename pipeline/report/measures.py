@@ -14,7 +14,7 @@ from pipeline.errors import InputError
 from pipeline.model.evidence import Explanation
 from pipeline.model.labeler import MomentLabeler
 from pipeline.model.scores import LabelCounts, Scores
-from pipeline.passes.run import Progress
+from pipeline.stages import Progress, begin
 
 BEST = 5
 """Labels that are looked at, of each document."""
@@ -108,6 +108,7 @@ def measure(
     scores = model.evaluate(corpus, ks=(1, 3, BEST), progress=progress)
     labels = scores.by_label
     assert labels is not None
+    begin(progress, "examples")
     examples = [_example(model, corpus, row, texts) for row in _telling_rows(corpus)]
     return Measures(corpus.n_docs, scores, _bands(model.label_counts_, labels), labels, examples)
 

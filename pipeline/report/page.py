@@ -18,9 +18,9 @@ from markupsafe import Markup
 from pipeline.corpus.store import Corpus
 from pipeline.destination import new_file
 from pipeline.model.labeler import MomentLabeler
-from pipeline.passes.run import Progress
 from pipeline.report import facts, figures
 from pipeline.report.measures import BEST, Measures, measure
+from pipeline.stages import Progress, begin
 
 _CARDS = 200
 """Topics that get a card, heaviest first."""
@@ -59,7 +59,7 @@ def write_report(
     texts
         Documents of the corpus as they were written, by number, for the examples to show.
     progress
-        Called as `progress("evaluate", documents done, documents in all)`, from any thread.
+        See `pipeline.stages.Progress`.
 
     Examples
     --------
@@ -82,6 +82,7 @@ def render(
 ) -> str:
     """The page as text; see `write_report`."""
     measures = None if corpus is None else measure(model, corpus, texts, progress)
+    begin(progress, "page")
     script = _FILES.joinpath("script.js").read_text(encoding="utf-8")
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True

@@ -253,6 +253,7 @@ def test_fit__another_seed_of_the_sketch(planted: Corpus, model: MomentLabeler) 
 def test_fit__reports_progress(planted: Corpus) -> None:
     calls: list[tuple[str, float, float]] = []
     paper_labeler(2).fit(planted, progress=lambda *call: calls.append(call))
+    calls = [call for call in calls if call[2]]  # what is counted
     assert list(dict.fromkeys(name for name, _, _ in calls)) == ["pairs", "triples", "labels"]
     for name in ("pairs", "triples", "labels"):
         assert max(done for stage, done, _ in calls if stage == name) == planted.n_docs
