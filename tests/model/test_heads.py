@@ -31,7 +31,7 @@ RIDGES = ["ridge", "blend"]
 Matrices = tuple[np.ndarray, np.ndarray]
 
 few_documents = pytest.mark.filterwarnings("ignore:.*documents are few")
-fewer_topics = pytest.mark.filterwarnings("ignore:Only . topics instead of")
+fewer_topics = pytest.mark.filterwarnings("ignore:Only . topics? instead of")
 
 
 def labelled_by_words(n: int, seed: int = 0) -> Matrices:
