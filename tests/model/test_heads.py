@@ -30,7 +30,7 @@ KINDS = list(ALL_KINDS)
 RIDGES = ["ridge", "blend"]
 Matrices = tuple[np.ndarray, np.ndarray]
 
-fewer_topics = pytest.mark.filterwarnings("ignore:Only . topics instead of")
+fewer_topics = pytest.mark.filterwarnings("ignore:Only . topics? instead of")
 
 
 def labelled_by_words(n: int, seed: int = 0) -> Matrices:

@@ -25,7 +25,7 @@ from tests.conftest import random_matrices
 
 Matrices = tuple[np.ndarray, np.ndarray]
 
-fewer_topics = pytest.mark.filterwarnings("ignore:Only . topics instead of")
+fewer_topics = pytest.mark.filterwarnings("ignore:Only . topics? instead of")
 
 FITTED = ("word_topics_", "label_topics_", "topic_weights_", "whitening_", "eigenvalues_")
 
@@ -304,7 +304,7 @@ def test_fit__more_topics_than_rank() -> None:
 def test_fit__more_topics_than_terms() -> None:
     X, Y = random_matrices(300, 9, 4)
     n_used = np.count_nonzero(X.any(axis=0))
-    with pytest.warns(UserWarning, match=f"Only {n_used} topics instead of 50"):
+    with pytest.warns(UserWarning, match=f"Only {n_used} topics? instead of 50"):
         model = paper_labeler(50).fit(X, Y)
     assert_sensible(model, 9, 4)
 
