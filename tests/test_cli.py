@@ -11,6 +11,7 @@ import sys
 import time
 import warnings
 from contextlib import redirect_stderr, redirect_stdout
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -417,8 +418,10 @@ def test_info__of_a_model(tmp_path: Path) -> None:
         f"{numbers['held_out_docs']} documents: auc 0.",
         f"learned from 488 documents: kind planted, fingerprint {fingerprint}; fitted in ",
         " MB on disk",
+        f"written by threepass {metadata.version('threepass')}, 20",
     ):
         assert part in run.stdout
+    assert "written by threepass" in threepass("info", corpus).stdout
     assert (numbers["topics"], numbers["terms"], numbers["labels"]) == (3, 1836, 159)
     assert numbers["corpus"]["fingerprint"] == fingerprint
     assert numbers["parameters"]["n_components"] == 3

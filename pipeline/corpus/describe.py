@@ -8,6 +8,7 @@ import numpy as np
 
 from pipeline.corpus.arrays import stored_bytes
 from pipeline.corpus.format import Side, block_path, read_lengths, refusing
+from pipeline.corpus.marks import ATTRIBUTE, written_by
 from pipeline.corpus.rows import Array
 from pipeline.corpus.store import Corpus
 from pipeline.display import how_many
@@ -40,6 +41,7 @@ def describe(corpus: Corpus) -> dict[str, Any]:
         "sample": _sample(corpus, words, labels),
         "source": corpus.info.source,
         "fingerprint": corpus.fingerprint,
+        "written_by": written_by(corpus.root.attrs.asdict()[ATTRIBUTE]),
     }
 
 
@@ -59,6 +61,7 @@ def render(description: dict[str, Any]) -> str:
         f"{d['bytes_on_disk'] / 1e6:,.1f} MB on disk in {how_many(d['blocks'], 'block')}; {bits}",
         f"source: {', '.join(f'{key} {_plain(value)}' for key, value in d['source'].items())}",
         f"fingerprint: {d['fingerprint']}",
+        *([f"written by {d['written_by']}"] if d["written_by"] else []),
     ]
     for key, title, zero in (
         ("words_per_document", "words in a document", "documents without words"),

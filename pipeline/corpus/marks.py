@@ -140,6 +140,14 @@ def _written() -> dict[str, str]:
     return {"threepass": version, "date": datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")}
 
 
+def written_by(mark: Any) -> str | None:
+    """Which threepass wrote a store, and when, as text; None where its mark does not say."""
+    said = mark.get("written") if isinstance(mark, dict) else None
+    if not isinstance(said, dict):
+        return None
+    return f"threepass {str(said.get('threepass'))[:30]}, {str(said.get('date'))[:30]}"
+
+
 def _checksum(mark: dict[str, Any]) -> int:
     return int(google_crc32c.value(json.dumps(mark, sort_keys=True).encode()))
 

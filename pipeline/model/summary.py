@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pipeline.corpus.marks import written_by
 from pipeline.display import how_many, html_table
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ def describe_model(path: str | Path) -> dict[str, Any]:
         "parameters": model.get_params(),
         "fit_seconds": sum(_entries(stats, "seconds").values()),
         "bytes_on_disk": sum(file.stat().st_size for file in files) or None,
-        "written": mark.get("written"),
+        "written_by": written_by(mark),
     }
 
 
@@ -65,7 +66,7 @@ def render_model(description: dict[str, Any]) -> str:
         "takes raw texts"
         if d["takes_texts"]
         else "takes words as columns of a matrix or corpus, no raw texts",
-        f"written: {_plain(d['written'])}" if d["written"] else "",
+        f"written by {d['written_by']}" if d["written_by"] else "",
     ]
     return _printable("\n".join(line for line in lines if line))
 
@@ -82,12 +83,6 @@ def _held_out(d: dict[str, Any]) -> str:
     scores = ", ".join(f"{name} {value:.3f}" for name, value in d["held_out"].items())
     chosen_on = f"chosen on {d['chosen_on']}" if d["chosen_on"] else "chosen"
     return f"{chosen_on}, {how_many(d['held_out_docs'], 'document')}: {scores}"
-
-
-def _plain(value: Any) -> str:
-    return (
-        ", ".join(f"{key} {entry}" for key, entry in value.items()) if isinstance(value, dict) else str(value)
-    )
 
 
 def _printable(text: str) -> str:
