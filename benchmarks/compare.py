@@ -38,10 +38,11 @@ from benchmarks.measure import Watched, machine, watch
 from benchmarks.methods import METHODS, TOP
 from benchmarks.methods.split import Split
 from benchmarks.tables import comparison
-from pipeline import Corpus, InputError, list_datasets
-from pipeline.corpus.rows import Array, SparseRows
-from pipeline.metrics import propensities, ranking_sums
-from pipeline.tasks import n_cpus
+from threepass import Corpus, InputError, list_datasets
+from threepass.corpus.rows import SparseRows
+from threepass.metrics.measures import propensities, ranking_sums
+from threepass.tasks import n_cpus
+from threepass.types import Array
 
 REFUSAL = f"{InputError.__module__}.{InputError.__qualname__}: "
 """How the last line of a method begins that will not have so much data."""

@@ -10,7 +10,7 @@ import os
 from pathlib import Path
 
 from benchmarks.methods.split import Split
-from pipeline import SHAPES, Corpus, InputError, ingest_shape, ingest_xmc
+from threepass import SHAPES, Corpus, InputError, ingest_shape, ingest_xmc
 
 TEST_SHARE = 0.02
 """Of a planted corpus, for testing: these are large."""

@@ -35,8 +35,9 @@ import numpy as np
 
 from benchmarks import mutations
 from benchmarks.measure import machine
-from pipeline import Corpus, MomentLabeler, Planted, StoreError, cluster, ingest_planted, ingest_shape
-from pipeline.ingest.synthetic import Lengths
+from threepass import Corpus, MomentLabeler, Planted, StoreError, ingest_planted, ingest_shape
+from threepass.ingest.synthetic import Lengths
+from threepass.passes.cluster import workers as cluster
 
 PASSES = ("pairs", "triples", "labels")
 PLANTED = Planted(400_000, 1000, 50, 20, words=Lengths(40, 36), labels=Lengths(2, 2), seed=1)
@@ -112,7 +113,7 @@ class Child:
     def __init__(self, corpus: Path, path: Path) -> None:
         # its server has imported the package and started nothing: children are there sooner
         context = multiprocessing.get_context("forkserver")
-        context.set_forkserver_preload(["pipeline"])
+        context.set_forkserver_preload(["threepass"])
         self._news, theirs = context.Pipe(duplex=False)
         self.process = context.Process(target=fit_in_child, args=(corpus, path, theirs))
         self.process.start()

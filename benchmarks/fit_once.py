@@ -16,7 +16,7 @@ def main() -> None:
     if options.get("threads") == 1:  # before any library has counted the processors
         os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     warnings.simplefilter("ignore")
-    from pipeline import Corpus, MomentLabeler
+    from threepass import Corpus, MomentLabeler
 
     parameters = {"n_components": options["k"], **options.get("parameters", {})}
     with ExitStack() as stack:

@@ -14,13 +14,13 @@ from sklearn.datasets import load_svmlight_file
 
 from benchmarks import text
 from benchmarks.measure import forget, machine, run_measured
-from pipeline import Corpus, ingest_shape
-from pipeline.corpus.describe import describe
-from pipeline.ingest.synthetic import SHAPES
+from threepass import Corpus, ingest_shape
+from threepass.corpus.describe import describe
+from threepass.ingest.synthetic import SHAPES
 
 INGEST = """
 import json, sys, time
-from pipeline import ingest_xmc
+from threepass import ingest_xmc
 started = time.perf_counter()
 ingest_xmc(sys.argv[1:-1], sys.argv[-1], overwrite=True)
 print(json.dumps({"seconds": time.perf_counter() - started}))

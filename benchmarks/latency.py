@@ -1,18 +1,18 @@
-"""Milliseconds of a single text: `python -m benchmarks.latency MODEL... [--beside] [--before FOLDER]`.
+"""Milliseconds of a single text: `python -m benchmarks.latency MODEL... [--beside] [--before PYTHON]`.
 
 Texts are drawn from the model's own topics: as texts where the model was fitted to texts, else as matrices
 of one row. After loading and some first texts, each client, a thread, labels one text after the other. Told
 are the median, what nine in ten stay below, and the time of all texts over their number. A fit of a planted
 corpus with Bibtex's shape is timed too. `--beside` measures everything once more beside a process that keeps
-one processor busy. `--before` names a clone of another version to compare with: both have processes of their
-own, which take turns in each round.
+one processor busy. `--before` names the
+interpreter of an environment with another version to compare with: both have processes of their own, which
+take turns in each round.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import os
 import subprocess
 import sys
 import tempfile
@@ -27,10 +27,9 @@ import numpy as np
 from benchmarks import one_text
 from benchmarks.measure import children, machine
 from benchmarks.tables import markdown
-from pipeline import ingest_shape
+from threepass import ingest_shape
 
 FIT = "fit, Bibtex's shape"
-HERE = Path(__file__).parent.parent
 Ask = Callable[[dict[str, Any]], dict[str, Any]]
 
 
@@ -43,7 +42,7 @@ def main() -> None:
     parser.add_argument("--clients", default="1,4", help="numbers of threads that label at a time")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--beside", action="store_true", help="also beside a busy process")
-    parser.add_argument("--before", type=Path, help="a clone of another version")
+    parser.add_argument("--before", help="the interpreter of an environment with another version")
     parser.add_argument("--scale", type=float, default=1.0, help="share of the documents that are fitted")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
@@ -56,7 +55,7 @@ def main() -> None:
 
 def measure(arguments: argparse.Namespace, corpus: str) -> list[dict[str, Any]]:
     """A row for each thing that is measured, in each version."""
-    versions = {"now": HERE} | ({"before": arguments.before} if arguments.before else {})
+    versions = {"now": sys.executable} | ({"before": arguments.before} if arguments.before else {})
     by_clients = [{"clients": int(number)} for number in arguments.clients.split(",")]
     works: list[tuple[str, dict[str, Any], list[dict[str, int]]]] = [
         (str(path), {"model": str(path.absolute()), "texts": arguments.texts}, by_clients)
@@ -68,7 +67,8 @@ def measure(arguments: argparse.Namespace, corpus: str) -> list[dict[str, Any]]:
         with ExitStack() as stack:
             group = stack.enter_context(children())
             started = {
-                version: stack.enter_context(server(group, path, start)) for version, path in versions.items()
+                version: stack.enter_context(server(group, python, start))
+                for version, python in versions.items()
             }
             for request, beside in product(requests, (False, True) if arguments.beside else (False,)):
                 answers: dict[str, list[dict[str, Any]]] = {version: [] for version in versions}
@@ -81,17 +81,15 @@ def measure(arguments: argparse.Namespace, corpus: str) -> list[dict[str, Any]]:
 
 
 @contextmanager
-def server(group: int, version: Path, start: dict[str, Any]) -> Iterator[Ask]:
+def server(group: int, python: str, start: dict[str, Any]) -> Iterator[Ask]:
     """A process with one version of the package, in a group; and the function that asks it for something."""
-    environment = {**os.environ, "PYTHONPATH": str(version.absolute())}
-    command = [sys.executable, "-P", one_text.__file__]
+    command = [python, "-P", one_text.__file__]
     with subprocess.Popen(
         command,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
         process_group=group,
-        env=environment,
     ) as process:
 
         def ask(request: dict[str, Any]) -> dict[str, Any]:

@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.measure import machine
-from pipeline import Corpus, MomentLabeler, ingest_shape
-from pipeline.ingest.synthetic import SHAPES
-from pipeline.passes.machine import measure_rates
-from pipeline.passes.plan import Plan
-from pipeline.tasks import map_tasks
+from threepass import Corpus, MomentLabeler, ingest_shape
+from threepass.ingest.synthetic import SHAPES
+from threepass.model.plan import Plan
+from threepass.passes.machine import measure_rates
+from threepass.tasks import map_tasks
 
 
 def main() -> None:

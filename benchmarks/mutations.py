@@ -34,8 +34,8 @@ import numpy as np
 
 from benchmarks.measure import children, machine
 from benchmarks.mutators import KINDS, mutate
-from pipeline import Corpus, MomentLabeler, ThreepassError, check, ingest_matrices
-from pipeline.corpus.describe import describe
+from threepass import Corpus, MomentLabeler, ThreepassError, check, ingest_matrices
+from threepass.corpus.describe import describe
 
 STORES = ("corpus.zarr", "blend.zarr", "posterior.zarr")
 _ROOM = 2**30

@@ -13,9 +13,9 @@ import google_crc32c
 import numpy as np
 import zarr
 
-from pipeline.corpus import format as fmt
-from pipeline.corpus.arrays import crc32c, write_array
-from pipeline.corpus.rows import SparseRows
+from threepass.corpus import format as fmt
+from threepass.corpus.rows import SparseRows
+from threepass.storage.arrays import crc32c, write_array
 
 Mutator = Callable[[Path, np.random.Generator], str]
 KINDS: dict[str, Mutator] = {}

@@ -19,7 +19,7 @@ WORDS = 25
 
 def main() -> None:
     warnings.simplefilter("ignore")
-    from pipeline import Corpus, MomentLabeler
+    from threepass import Corpus, MomentLabeler
 
     requests = map(json.loads, sys.stdin)
     path = next(requests)

@@ -25,8 +25,8 @@ from benchmarks.datasets import data_folder, prepare_split
 from benchmarks.figures import draw_by_k, figure
 from benchmarks.methods import METHODS
 from benchmarks.tables import machine_line, main_k, markdown, seconds
-from pipeline import Corpus, InputError, Manifest, find_manifest
-from pipeline.tasks import n_cpus
+from threepass import Corpus, InputError, Manifest, find_manifest
+from threepass.tasks import n_cpus
 
 COMPARED = ("threepass-paper", "threepass", "leml")
 LEML_SETTINGS = {"lam": 5.0, "bias": 0.0}

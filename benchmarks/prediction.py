@@ -22,12 +22,13 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from benchmarks.measure import machine
-from pipeline import Corpus, MomentLabeler
-from pipeline.corpus.rows import Array, SparseRows
-from pipeline.model.heads import Head, Seen
-from pipeline.model.inputs import documents
-from pipeline.model.pruning import prune
-from pipeline.model.scoring import pruning_pays, top_labels
+from threepass import Corpus, MomentLabeler
+from threepass.corpus.rows import SparseRows
+from threepass.model.inputs import documents
+from threepass.parts.heads import Head, Seen
+from threepass.parts.pruning import prune
+from threepass.parts.scoring import pruning_pays, top_labels
+from threepass.types import Array
 
 THREADS = 2
 REPEATS = 5

@@ -25,16 +25,16 @@ import numpy as np
 from benchmarks.baselines.leml import Leml
 from benchmarks.datasets import data_folder, ingest_splits
 from benchmarks.measure import machine
-from pipeline import Corpus, MomentLabeler
-from pipeline.corpus.rows import SparseRows
-from pipeline.decompose.ridge import ridge_weights
-from pipeline.decompose.subspace import label_directions, orthonormal, random_waves
-from pipeline.passes.cross import Cross
-from pipeline.passes.features import Features
-from pipeline.passes.head_sizes import head_sizes
-from pipeline.passes.run import Runner
-from pipeline.passes.segments import segments
-from pipeline.passes.weighting import Weighting
+from threepass import Corpus, MomentLabeler
+from threepass.corpus.rows import SparseRows
+from threepass.linalg.ridge import ridge_weights
+from threepass.parts.cross import Cross
+from threepass.parts.directions import label_directions, orthonormal, random_waves
+from threepass.parts.features import Features
+from threepass.parts.sizes import head_sizes
+from threepass.parts.weighting import Weighting
+from threepass.passes.runner import Runner
+from threepass.passes.segments import segments
 
 TABLE_K = (50, 75, 100, 125, 150)
 AUTHOR = {  # the method's AUC in the paper author's own log, at the K of TABLE_K

@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 import scipy.optimize
 
-from pipeline import Corpus, MomentLabeler, Planted, ingest_planted
-from pipeline.ingest.synthetic import Lengths, planted_truth
+from threepass import Corpus, MomentLabeler, Planted, ingest_planted
+from threepass.ingest.synthetic import Lengths, planted_truth
 
 SIZES = (2_000, 8_000, 32_000, 128_000)
 VIEWS = {

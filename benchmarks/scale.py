@@ -27,8 +27,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.measure import machine, run_measured
-from pipeline import Corpus, ingest_shape
-from pipeline.ingest.synthetic import SHAPES
+from threepass import Corpus, ingest_shape
+from threepass.ingest.synthetic import SHAPES
 
 FIT = "from benchmarks.fit_once import main; main()"
 PAPER = {  # minutes, and gigabytes from K = 50 to K = 150, on the author's machine

@@ -18,7 +18,7 @@ from benchmarks.measure import machine, run_measured
 
 INGEST = """
 import json, sys, time
-from pipeline import Tokenizer, ingest_text
+from threepass import Tokenizer, ingest_text
 started = time.perf_counter()
 tokenizer = Tokenizer(**json.loads(sys.argv[-1]))
 corpus = ingest_text(sys.argv[1:-2], sys.argv[-2], tokenizer=tokenizer, overwrite=True)

@@ -1,26 +1,59 @@
-"""threepass: the right labels on documents, from three reads of a corpus that does not fit in memory."""
+"""threepass: the right labels on documents, from three reads of a corpus that does not fit in memory.
 
-from pipeline import _startup
+Public names are imported when they are first asked for, so that `import threepass` takes no time.
+"""
 
-_startup.begin()  # before the imports that take seconds
+from __future__ import annotations
 
-from pipeline.corpus.describe import describe
-from pipeline.corpus.store import Corpus
-from pipeline.corpus.text_info import Tokenizer
-from pipeline.demo import run_demo
-from pipeline.errors import InputError, StoreError, ThreepassError
-from pipeline.ingest.fetch import Fetched, fetch_dataset
-from pipeline.ingest.manifest import Manifest, find_manifest, list_datasets
-from pipeline.ingest.matrices import ingest_matrices
-from pipeline.ingest.synthetic import SHAPES, Planted, ingest_planted, ingest_shape
-from pipeline.ingest.text import ingest_text
-from pipeline.ingest.vocabulary import Limits
-from pipeline.ingest.xmc import ingest_xmc
-from pipeline.model.labeler import MomentLabeler
-from pipeline.predict import predict_to_file
-from pipeline.predict_text import predict_texts
-from pipeline.report.page import write_report
-from pipeline.verify import check
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .corpus.describe import describe
+    from .corpus.store import Corpus
+    from .errors import InputError, StoreError, ThreepassError
+    from .ingest.fetch import Fetched, fetch_dataset
+    from .ingest.manifest import Manifest, find_manifest, list_datasets
+    from .ingest.matrices import ingest_matrices
+    from .ingest.synthetic import SHAPES, Planted, ingest_planted, ingest_shape
+    from .ingest.text import ingest_text
+    from .ingest.vocabulary import Limits
+    from .ingest.xmc import ingest_xmc
+    from .model.labeler import MomentLabeler
+    from .model.predictions import predict_to_file
+    from .model.text_predictions import predict_texts
+    from .model.verify import check
+    from .report.demo import run_demo
+    from .report.page import write_report
+    from .text.info import Tokenizer
+
+_HOMES = {
+    "SHAPES": "ingest.synthetic",
+    "Corpus": "corpus.store",
+    "Fetched": "ingest.fetch",
+    "InputError": "errors",
+    "Limits": "ingest.vocabulary",
+    "Manifest": "ingest.manifest",
+    "MomentLabeler": "model.labeler",
+    "Planted": "ingest.synthetic",
+    "StoreError": "errors",
+    "ThreepassError": "errors",
+    "Tokenizer": "text.info",
+    "check": "model.verify",
+    "describe": "corpus.describe",
+    "fetch_dataset": "ingest.fetch",
+    "find_manifest": "ingest.manifest",
+    "ingest_matrices": "ingest.matrices",
+    "ingest_planted": "ingest.synthetic",
+    "ingest_shape": "ingest.synthetic",
+    "ingest_text": "ingest.text",
+    "ingest_xmc": "ingest.xmc",
+    "list_datasets": "ingest.manifest",
+    "predict_texts": "model.text_predictions",
+    "predict_to_file": "model.predictions",
+    "run_demo": "report.demo",
+    "write_report": "report.page",
+}
 
 __all__ = [
     "SHAPES",
@@ -51,9 +84,21 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> str:
-    if name != "__version__":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        value = getattr(import_module(f".{_HOMES[name]}", __name__), name)
+        globals()[name] = value
+        return value
+    if name == "__version__":
+        return _version()
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
+def _version() -> str:
     from importlib.metadata import PackageNotFoundError, version  # asked for seldom
 
     try:

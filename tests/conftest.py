@@ -10,7 +10,7 @@ import pytest
 import scipy.sparse
 from hypothesis import HealthCheck, settings
 
-from pipeline import Corpus, ingest_matrices
+from threepass import Corpus, ingest_matrices
 
 # The same examples on every run of CI, which must not fail by chance; new ones at a developer's desk. A busy
 # machine is slow, which is no fault of the code.

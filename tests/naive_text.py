@@ -10,7 +10,7 @@ import re
 import unicodedata
 from collections import Counter
 
-from pipeline.corpus.text_info import Tokenizer
+from threepass.text.info import Tokenizer
 
 
 def fold(text: str, tokenizer: Tokenizer) -> str:

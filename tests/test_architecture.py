@@ -3,76 +3,70 @@
 from __future__ import annotations
 
 import ast
+import tomllib
 from pathlib import Path
 
 import pytest
 
+import threepass
+
 ROOT = Path(__file__).parent.parent / "pipeline"
 # Data flows down this list; a module may import only from its own room and from rooms above it.
 ROOMS = [
-    "_startup",
+    "types",
     "errors",
-    "stages",
+    "progress",
     "display",
     "jit",
-    "_dask_compat",
-    "destination",
+    "storage",
     "tasks",
-    "cluster_tasks",
-    "corpus",
     "text",
+    "corpus",
     "ingest",
+    "linalg",
     "passes",
-    "decompose",
-    "metrics_kernels",
+    "moments",
     "metrics",
+    "parts",
     "model",
-    "predict",
-    "predict_text",
-    "verify",
     "report",
-    "demo",
-    "progress",
-    "cluster",
-    "cli_interrupt",
-    "cli_options",
-    "cli_data",
-    "cli_fit",
-    "cli_report",
-    "cli_demo",
-    "cli_ingest",
-    "cli_predict",
     "cli",
 ]
 MODULES = sorted(path for path in ROOT.rglob("*.py") if path != ROOT / "__init__.py")
 
 
 def imports(path: Path) -> set[str]:
+    """Names of all modules that a file imports, its own package's as `threepass.ROOM.MODULE`."""
     names: set[str] = set()
+    folder = ["threepass", *path.relative_to(ROOT).parts[:-1]] if path.is_relative_to(ROOT) else []
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            names |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+        elif isinstance(node, ast.ImportFrom):
+            base = folder[: len(folder) - node.level + 1] if node.level else []
+            module = ".".join([*base, *([node.module] if node.module else [])])
+            names |= {module, *(f"{module}.{alias.name}" for alias in node.names)}
     return names
 
 
-def room(name: str) -> str:
-    return name.split(".")[1]
+def rooms_imported(path: Path) -> set[str]:
+    parts = [name.split(".") for name in imports(path)]
+    return {part[1] for part in parts if part[0] == "threepass" and len(part) > 1} & set(ROOMS)
 
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_imports__point_up_the_house(path: Path) -> None:
     own = path.relative_to(ROOT).parts[0].removesuffix(".py")
     assert own in ROOMS, f"{own} has no place in the house yet"
-    for name in imports(path):
-        if (
-            name.startswith("pipeline.")
-            and (ROOT / room(name)).exists() | (ROOT / f"{room(name)}.py").exists()
-        ):
-            assert ROOMS.index(room(name)) <= ROOMS.index(own), (
-                f"{path.name} imports {name}, which lies below it"
-            )
+    for room in rooms_imported(path):
+        assert ROOMS.index(room) <= ROOMS.index(own), f"{path.name} imports {room}, which lies below it"
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_imports__are_relative(path: Path) -> None:
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and not node.level:
+            assert (node.module or "").split(".")[0] not in ("threepass", "pipeline")
 
 
 @pytest.mark.parametrize(
@@ -85,9 +79,9 @@ def test_kernels__import_no_dask_and_no_files(path: Path) -> None:
 
 def test_dask__is_scheduled_in_one_place() -> None:
     for path in MODULES:
-        if path.stem != "tasks":
+        if path != ROOT / "tasks.py":
             assert ".compute(" not in path.read_text(), (
-                f"{path.name} computes; hand the work to pipeline.tasks"
+                f"{path.name} computes; hand the work to threepass.tasks"
             )
 
 
@@ -95,5 +89,31 @@ def test_kernels__are_compiled_in_one_place() -> None:
     for path in [*MODULES, *(ROOT.parent / "benchmarks").rglob("*.py")]:
         if path.stem != "jit":
             assert "numba" not in imports(path), (
-                f"{path.name} compiles; decorate kernels with pipeline.jit.jit"
+                f"{path.name} compiles; decorate kernels with threepass.jit.jit"
             )
+
+
+def test_packages__are_all_installed() -> None:
+    settings = tomllib.loads((ROOT.parent / "pyproject.toml").read_text())["tool"]["setuptools"]
+    folders = {path.parent for path in ROOT.rglob("*.py")} | {ROOT / "data_manifests"}
+    names = {".".join(["threepass", *folder.relative_to(ROOT).parts]) for folder in folders}
+    assert set(settings["packages"]) == names
+
+
+def test_public_names__are_all_loaded_on_demand() -> None:
+    (checked,) = [
+        node
+        for node in ast.parse((ROOT / "__init__.py").read_text()).body
+        if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
+    ]
+    homes = {
+        alias.name: node.module
+        for node in checked.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    assert homes == threepass._HOMES
+    assert sorted(homes) == sorted(threepass.__all__)
+    for name in threepass.__all__:
+        assert getattr(threepass, name) is not None
+    assert set(threepass.__all__) <= set(dir(threepass))

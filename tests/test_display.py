@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 import scipy.sparse
 
-from pipeline import Corpus, MomentLabeler, ingest_matrices
-from pipeline.display import html_table
-from pipeline.model.scores import Scores
+from threepass import Corpus, MomentLabeler, ingest_matrices
+from threepass.display import html_table
+from threepass.metrics.scores import Scores
 
 
 @pytest.fixture(scope="module")

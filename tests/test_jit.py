@@ -17,11 +17,11 @@ from types import ModuleType
 import pytest
 from numba.core import config
 
-from pipeline import jit
+from threepass import jit
 
 ROOT = Path(jit.__file__).parent
 SOURCE = """
-from pipeline.jit import jit
+from threepass.jit import jit
 STEP = {step}
 
 @jit
@@ -164,15 +164,15 @@ def test_jit__first_calls_of_many_threads(tmp_path: Path, caches: Path) -> None:
 
 def test_package__installed_and_home_read_only(tmp_path: Path) -> None:
     """Files stand where folders would have to be made, which stops a superuser too."""
-    copy, nowhere = tmp_path / "installed" / "pipeline", tmp_path / "nowhere"
+    copy, nowhere = tmp_path / "installed" / "threepass", tmp_path / "nowhere"
     shutil.copytree(ROOT, copy, ignore=shutil.ignore_patterns("__pycache__"))
     nowhere.touch()
     for folder in [copy, *(path for path in copy.rglob("*") if path.is_dir())]:
         (folder / "__pycache__").touch()
     code = (
-        "import numpy as np, pipeline; from pipeline.corpus.rows import SparseRows; "
+        "import numpy as np, threepass; from threepass.corpus.rows import SparseRows; "
         "rows = SparseRows(np.array([0, 1]), np.zeros(1, np.int32), np.ones(1, np.float32), 1); "
-        "print(pipeline.__file__, rows.flaw(), rows.take(np.array([0])).n_rows)"
+        "print(threepass.__file__, rows.flaw(), rows.take(np.array([0])).n_rows)"
     )
     where = {"HOME": str(nowhere), "XDG_CACHE_HOME": str(nowhere), "PYTHONPATH": str(copy.parent)}
     run = subprocess.run(

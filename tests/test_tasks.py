@@ -18,7 +18,7 @@ import threadpoolctl
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.tasks import check_wanted, map_tasks, n_cpus, one_blas_thread, ordered_reduce
+from threepass.tasks import check_wanted, map_tasks, n_cpus, one_blas_thread, ordered_reduce
 
 AT_A_TIME = [1, 2, 3, 50, None]
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from pipeline.corpus.rows import Array, SparseRows
-from pipeline.errors import InputError
+from threepass.corpus.rows import SparseRows
+from threepass.errors import InputError
+from threepass.types import Array
 
 
 class Baseline(Protocol):

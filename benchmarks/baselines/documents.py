@@ -5,12 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from benchmarks.baselines import Baseline
-from pipeline.corpus.rows import Array, SparseRows
-from pipeline.corpus.store import Corpus
-from pipeline.errors import InputError
-from pipeline.metrics import RankingSums, document_auc, ranking_sums
-from pipeline.model.scoring_kernels import keep_best
-from pipeline.passes.weighting import Weighting
+from threepass.corpus.rows import SparseRows
+from threepass.corpus.store import Corpus
+from threepass.errors import InputError
+from threepass.metrics.measures import RankingSums, document_auc, ranking_sums
+from threepass.parts.scoring_kernels import keep_best
+from threepass.parts.weighting import Weighting
+from threepass.types import Array
 
 _SLAB_FLOATS = 2**23
 """Scores that are held at a time."""

@@ -11,10 +11,11 @@ import scipy.linalg
 
 from benchmarks.baselines import refuse_other_documents, refuse_other_words
 from benchmarks.baselines.parts import Part, Parts, total, with_bias
-from pipeline.corpus.rows import Array, SparseRows
-from pipeline.errors import InputError
-from pipeline.passes import kernels
-from pipeline.tasks import n_cpus
+from threepass.corpus.rows import SparseRows
+from threepass.errors import InputError
+from threepass.passes import kernels
+from threepass.tasks import n_cpus
+from threepass.types import Array
 
 MAX_STEPS = 5 * 20
 """Newton steps times conjugate gradient steps in each, of the authors' program."""

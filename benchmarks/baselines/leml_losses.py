@@ -11,9 +11,10 @@ import numpy as np
 from benchmarks.baselines import loss_kernels
 from benchmarks.baselines.leml import Leml
 from benchmarks.baselines.parts import Part, Parts, total
-from pipeline.corpus.rows import Array, SparseRows
-from pipeline.errors import InputError
-from pipeline.passes import kernels
+from threepass.corpus.rows import SparseRows
+from threepass.errors import InputError
+from threepass.passes import kernels
+from threepass.types import Array
 
 Loss = Literal["logistic", "hinge"]
 MAX_NEWTON = 5

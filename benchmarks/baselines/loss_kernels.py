@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from pipeline.corpus.rows import Array
-from pipeline.jit import jit
+from threepass.jit import jit
+from threepass.types import Array
 
 _jit = jit(fastmath=True)
 

@@ -14,9 +14,10 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import LinearSVC
 
 from benchmarks.baselines import refuse_other_documents, refuse_other_words
-from pipeline.corpus.rows import Array, SparseRows
-from pipeline.errors import InputError
-from pipeline.tasks import n_cpus
+from threepass.corpus.rows import SparseRows
+from threepass.errors import InputError
+from threepass.tasks import n_cpus
+from threepass.types import Array
 
 PRUNED_BELOW = 0.01
 """Weights nearer to 0 are not kept: on Bibtex and Delicious a fifth of them, for less than .001 of AUC."""

@@ -12,7 +12,8 @@ from typing import TypeVar
 import numpy as np
 from threadpoolctl import ThreadpoolController
 
-from pipeline.corpus.rows import Array, SparseRows
+from threepass.corpus.rows import SparseRows
+from threepass.types import Array
 
 SLAB = 1024
 """Rows that a thread works on at a time."""

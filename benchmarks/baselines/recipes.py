@@ -12,7 +12,7 @@ from benchmarks.baselines.leml import Leml
 from benchmarks.baselines.leml_losses import GeneralLeml
 from benchmarks.baselines.one_vs_all import OneVsAll
 from benchmarks.baselines.wsabie import Wsabie
-from pipeline.errors import InputError
+from threepass.errors import InputError
 
 LEML_LOSSES = {"leml": "squared", "leml-logistic": "logistic", "leml-hinge": "hinge"}
 MANY_DOCS = 50_000

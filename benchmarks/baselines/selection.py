@@ -13,10 +13,10 @@ import numpy as np
 from benchmarks.baselines import Baseline
 from benchmarks.baselines.documents import evaluate
 from benchmarks.baselines.recipes import Recipe
-from pipeline.corpus.rows import SparseRows
-from pipeline.corpus.split import in_test
-from pipeline.errors import InputError
-from pipeline.passes.held_out import HELD_OUT_SEED
+from threepass.corpus.rows import SparseRows
+from threepass.corpus.split import in_test
+from threepass.errors import InputError
+from threepass.parts.held_out import HELD_OUT_SEED
 
 SHARE = 0.1
 """Of the training documents, held out for the choice."""

@@ -11,9 +11,10 @@ import numpy as np
 from benchmarks.baselines import refuse_other_documents, refuse_other_words
 from benchmarks.baselines.parts import with_bias
 from benchmarks.baselines.wsabie_kernels import warp_epoch
-from pipeline.corpus.rows import Array, SparseRows
-from pipeline.errors import InputError
-from pipeline.passes import kernels
+from threepass.corpus.rows import SparseRows
+from threepass.errors import InputError
+from threepass.passes import kernels
+from threepass.types import Array
 
 MAX_TRIALS = 200
 """Labels drawn in search of one that scores too high, at most; the cost of an epoch is bounded by it."""

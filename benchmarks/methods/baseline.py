@@ -24,7 +24,7 @@ from benchmarks.baselines.recipes import Recipe
 from benchmarks.baselines.selection import Choice, choose
 from benchmarks.methods import TOP, phase
 from benchmarks.methods.split import Split
-from pipeline.corpus.rows import SparseRows
+from threepass.corpus.rows import SparseRows
 
 Documents = tuple[SparseRows, SparseRows]
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from benchmarks.methods import TOP, phase
 from benchmarks.methods.split import Split
-from pipeline import MomentLabeler
+from threepass import MomentLabeler
 
 HEADS = {"threepass": "auto", "threepass-paper": "posterior"}
 

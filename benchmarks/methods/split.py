@@ -6,7 +6,7 @@ import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from pipeline import Corpus
+from threepass import Corpus
 
 
 @dataclass(frozen=True)

@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from pipeline.corpus.arrays import stored_bytes
-from pipeline.corpus.format import Side, block_path, read_lengths, refusing
-from pipeline.corpus.marks import ATTRIBUTE, written_by
-from pipeline.corpus.rows import Array
-from pipeline.corpus.store import Corpus
-from pipeline.display import how_many
+from ..display import how_many
+from ..storage.arrays import stored_bytes
+from ..storage.marks import ATTRIBUTE, written_by
+from ..types import Array
+from .format import Side, block_path, read_lengths, refusing
+from .store import Corpus
 
 _BAR = 40
 

@@ -45,7 +45,7 @@ enough to hold what it says. *On reading* a block: its checksum, that row starts
 of nonzeros, that columns are in range, sorted and unique in each row, that values are positive and finite. On
 reading `term_ids`, that they are all ids, each once; the counts, that they add up to the nonzeros of all
 blocks; names, that they are UTF-8, one for each column; origins, that each document has one, in a file that
-the source has; and all against their checksums. *On every access* what `pipeline.corpus.guard` says.
+the source has; and all against their checksums. *On every access* what `threepass.storage.guard` says.
 `threepass check` reads everything, counts terms and labels again, and
 computes the fingerprint again, which also finds damage in corpora from before marks, counts and names had
 checksums.
@@ -64,12 +64,13 @@ from typing import Any, Literal
 import numpy as np
 import zarr
 
-from pipeline.corpus import arrays
-from pipeline.corpus.guard import DamageError, GuardedStore
-from pipeline.corpus.marks import Location, open_marked, write_mark
-from pipeline.corpus.rows import Array, SparseRows
-from pipeline.corpus.text_info import TextInfo
-from pipeline.errors import StoreError
+from ..errors import StoreError
+from ..storage import arrays
+from ..storage.guard import DamageError, GuardedStore
+from ..storage.marks import Location, open_marked, write_mark
+from ..text.info import TextInfo
+from ..types import Array
+from .rows import SparseRows
 
 FORMAT = "threepass-corpus"
 VERSION = 1

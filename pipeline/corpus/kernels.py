@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pipeline.jit import jit
+from ..jit import jit
 
 _TILE = 2**16
 """Entries that stay in cache while they are looked at."""

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 import zarr
 
-from pipeline.corpus import arrays
-from pipeline.corpus import format as fmt
-from pipeline.corpus.guard import DamageError
-from pipeline.corpus.rows import Array
+from ..storage import arrays
+from ..storage.guard import DamageError
+from ..types import Array
+from . import format as fmt
 
 GROUP = "origins"
 ROWS, FILES, ID_BYTES, ID_OFFSETS = (

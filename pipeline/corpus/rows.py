@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse
 import sparse
 
-from pipeline.corpus.kernels import copy_rows, flaw_of_rows
-
-Array = npt.NDArray[Any]
+from ..types import Array
+from .kernels import copy_rows, flaw_of_rows
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from pipeline.corpus.rows import Array
+from ..types import Array
 
 
 def hash_uniform(numbers: Array, seed: int) -> Array:

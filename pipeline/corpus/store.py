@@ -14,15 +14,16 @@ import scipy.sparse
 import sparse
 import zarr
 
-from pipeline import _dask_compat  # noqa: F401  (registers sizes and tokens of sparse blocks)
-from pipeline.corpus import format as fmt
-from pipeline.corpus.marks import Location
-from pipeline.corpus.origins import StoredOrigins
-from pipeline.corpus.rows import Array, SparseRows
-from pipeline.corpus.split import in_test
-from pipeline.corpus.text_info import Tokenizer
-from pipeline.display import how_many, html_table
-from pipeline.errors import InputError
+from ..display import how_many, html_table
+from ..errors import InputError
+from ..storage.marks import Location
+from ..text.info import Tokenizer
+from ..types import Array
+from . import dask_compat as _dask_compat  # noqa: F401  (registers sizes and tokens of sparse blocks)
+from . import format as fmt
+from .origins import StoredOrigins
+from .rows import SparseRows
+from .split import in_test
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,7 @@ class Corpus:
     Examples
     --------
     >>> import tempfile, scipy.sparse
-    >>> from pipeline import Corpus, ingest_matrices
+    >>> from threepass import Corpus, ingest_matrices
     >>> X = scipy.sparse.csr_array([[1, 0, 2], [0, 0, 3], [1, 1, 1]])
     >>> Y = scipy.sparse.csr_array([[1, 0], [0, 1], [1, 1]])
     >>> corpus = ingest_matrices(X, Y, tempfile.mkdtemp() + "/tiny.zarr")

@@ -9,10 +9,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.corpus.rows import Array
-from pipeline.corpus.text_info import Columns
-from pipeline.errors import InputError
-from pipeline.ingest.labels import Labels, is_list, read_labels
+from ..errors import InputError
+from ..text.info import Columns
+from ..types import Array
+from .labels import Labels, is_list, read_labels
 
 
 @dataclass(frozen=True, slots=True)

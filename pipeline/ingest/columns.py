@@ -9,9 +9,9 @@ from difflib import get_close_matches
 from statistics import median
 from typing import Any
 
-from pipeline.corpus.text_info import Columns
-from pipeline.errors import InputError
-from pipeline.ingest.labels import LISTS, listed_labels
+from ..errors import InputError
+from ..text.info import Columns
+from .labels import LISTS, listed_labels
 
 _TITLES = ("title", "headline", "subject", "name")
 _BODIES = ("text", "body", "content", "abstract", "description", "document", "summary", "message", "review")

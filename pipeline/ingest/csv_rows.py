@@ -13,11 +13,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 
-from pipeline.corpus.rows import Array
-from pipeline.errors import InputError
-from pipeline.ingest.batches import Batch, Places, Refused, Wanted
-from pipeline.ingest.json_rows import MAX_ROW_BYTES
-from pipeline.ingest.sources import decompressed, reading
+from ..errors import InputError
+from ..types import Array
+from .batches import Batch, Places, Refused, Wanted
+from .json_rows import MAX_ROW_BYTES
+from .sources import decompressed, reading
 
 _BOM = b"\xef\xbb\xbf"
 _DELIMITERS = "\t,;|"

@@ -29,14 +29,14 @@ from typing import Any, Unpack
 import numpy as np
 from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
-from pipeline.corpus.store import Corpus
-from pipeline.corpus.text_info import Tokenizer
-from pipeline.destination import temporary_folder
-from pipeline.errors import InputError
-from pipeline.ingest.spool import IngestKeywords
-from pipeline.ingest.text import ingest_text
-from pipeline.ingest.vocabulary import Limits
-from pipeline.stages import Progress, counted
+from ..corpus.store import Corpus
+from ..errors import InputError
+from ..progress import Progress, counted
+from ..storage.destination import temporary_folder
+from ..text.info import Tokenizer
+from .spool import IngestKeywords
+from .text import ingest_text
+from .vocabulary import Limits
 
 STANDARD_LIBRARY = "stdlib"
 PACKAGES = (
@@ -104,7 +104,7 @@ def documented_objects(
     packages
         Names of installed packages, and `stdlib`. Those that are not installed are passed over.
     progress
-        See `pipeline.stages.Progress`; `read` is counted in packages.
+        See `threepass.progress.Progress`; `read` is counted in packages.
     """
     found: dict[str, DocumentedObject] = {}
     seen: set[str] = set()

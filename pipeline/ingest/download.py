@@ -20,9 +20,9 @@ import pooch
 import requests
 import urllib3
 
-from pipeline.destination import take_lock
-from pipeline.errors import InputError, StoreError, ThreepassError
-from pipeline.stages import Progress
+from ..errors import InputError, StoreError, ThreepassError
+from ..progress import Progress
+from ..storage.destination import take_lock
 
 ATTEMPTS = 4
 """How often a transfer that breaks off is taken up again before we give up."""

@@ -7,7 +7,7 @@ import io
 import re
 from typing import IO, Any
 
-from pipeline.errors import InputError
+from ..errors import InputError
 
 _BOMS = {
     codecs.BOM_UTF32_LE: "utf-32",

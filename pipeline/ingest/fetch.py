@@ -15,17 +15,17 @@ from typing import Any, Unpack
 import numpy as np
 import pooch
 
-from pipeline.corpus.describe import row_lengths
-from pipeline.corpus.store import Corpus
-from pipeline.destination import temporary_folder
-from pipeline.errors import InputError, StoreError
-from pipeline.ingest.download import download
-from pipeline.ingest.manifest import ROLES, DataFile, Difference, Format, Manifest, Role, find_manifest
-from pipeline.ingest.mulan import ingest_mulan
-from pipeline.ingest.sources import reading
-from pipeline.ingest.spool import IngestKeywords
-from pipeline.ingest.xmc import ingest_xmc
-from pipeline.stages import Progress, begin
+from ..corpus.describe import row_lengths
+from ..corpus.store import Corpus
+from ..errors import InputError, StoreError
+from ..progress import Progress, begin
+from ..storage.destination import temporary_folder
+from .download import download
+from .manifest import ROLES, DataFile, Difference, Format, Manifest, Role, find_manifest
+from .mulan import ingest_mulan
+from .sources import reading
+from .spool import IngestKeywords
+from .xmc import ingest_xmc
 
 DATA_VARIABLE = "THREEPASS_DATA"
 """The environment variable that names a folder of data sets."""

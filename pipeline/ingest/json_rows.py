@@ -12,9 +12,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json
 
-from pipeline.corpus.text_info import Columns
-from pipeline.ingest.batches import Places, Refused
-from pipeline.ingest.labels import LISTS, is_list, listed_labels
+from ..text.info import Columns
+from .batches import Places, Refused
+from .labels import LISTS, is_list, listed_labels
 
 MAX_ROW_BYTES = 16_000_000
 """A longer row is no document."""

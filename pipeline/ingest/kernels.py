@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from pipeline.corpus.rows import Array
-from pipeline.jit import jit
+from ..jit import jit
+from ..types import Array
 
 
 @jit

@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.corpus.rows import Array
-from pipeline.errors import InputError
+from ..errors import InputError
+from ..types import Array
 
 LISTS = "[]"
 """In place of a separator: a text is a list, written as JSON or as Python does."""

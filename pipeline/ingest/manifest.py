@@ -17,7 +17,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Literal, get_args
 from urllib.parse import urlsplit
 
-from pipeline.errors import InputError
+from ..errors import InputError
 
 Role = Literal["train", "test", "features", "labels"]
 Format = Literal["xmc", "mulan"]

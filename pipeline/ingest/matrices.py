@@ -13,11 +13,12 @@ import numpy as np
 import scipy.sparse
 import sparse
 
-from pipeline.corpus.format import MAX_COLUMNS
-from pipeline.corpus.rows import SparseRows
-from pipeline.corpus.store import Corpus
-from pipeline.errors import InputError
-from pipeline.ingest.spool import (
+from ..corpus.format import MAX_COLUMNS
+from ..corpus.rows import SparseRows
+from ..corpus.store import Corpus
+from ..errors import InputError
+from ..tasks import compute_all, map_tasks
+from .spool import (
     PIECE_BYTES,
     IngestKeywords,
     IngestOptions,
@@ -28,7 +29,6 @@ from pipeline.ingest.spool import (
     Spool,
     build_corpus,
 )
-from pipeline.tasks import compute_all, map_tasks
 
 Matrix = Any
 """Whatever `ingest_matrices` takes for X and Y."""

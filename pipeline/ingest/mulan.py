@@ -12,11 +12,11 @@ from xml.etree import ElementTree
 import numpy as np
 import scipy.sparse
 
-from pipeline.corpus.store import Corpus
-from pipeline.errors import InputError
-from pipeline.ingest.matrices import ingest_matrices
-from pipeline.ingest.sources import decompressed, reading
-from pipeline.ingest.spool import IngestKeywords
+from ..corpus.store import Corpus
+from ..errors import InputError
+from .matrices import ingest_matrices
+from .sources import decompressed, reading
+from .spool import IngestKeywords
 
 _ATTRIBUTE = re.compile(
     r"""@attribute\s+ (?: '(?P<single>(?:[^'\\]|\\.)*)' | "(?P<double>(?:[^"\\]|\\.)*)" | (?P<bare>\S+) )""",

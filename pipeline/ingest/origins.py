@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 import zarr
 
-from pipeline.corpus.arrays import write_array
-from pipeline.corpus.origins import FILES, ID_BYTES, ID_OFFSETS, ROWS
-from pipeline.corpus.rows import Array
-from pipeline.ingest.batches import Batch
+from ..corpus.origins import FILES, ID_BYTES, ID_OFFSETS, ROWS
+from ..storage.arrays import write_array
+from ..types import Array
+from .batches import Batch
 
 _NONE = np.zeros(0, np.int64)
 

@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pipeline.corpus.rows import Array
-from pipeline.jit import jit
+from ..jit import jit
+from ..types import Array
 
 OK, BAD_LABEL, BAD_FEATURE, BAD_VALUE = range(4)
 

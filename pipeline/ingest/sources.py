@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from pipeline.errors import InputError
-from pipeline.ingest.encodings import as_utf8
+from ..errors import InputError
+from .encodings import as_utf8
 
 if sys.version_info >= (3, 14):
     from compression import zstd

@@ -24,17 +24,18 @@ import numpy as np
 import zarr
 import zarr.storage
 
-from pipeline.corpus import format as fmt
-from pipeline.corpus.arrays import write_array, write_names
-from pipeline.corpus.marks import has_mark
-from pipeline.corpus.rows import Array, SparseRows
-from pipeline.corpus.store import Corpus
-from pipeline.corpus.text_info import TextInfo
-from pipeline.destination import new_directory
-from pipeline.errors import InputError
-from pipeline.ingest import kernels
-from pipeline.stages import Progress
-from pipeline.tasks import check_wanted, map_tasks
+from ..corpus import format as fmt
+from ..corpus.rows import SparseRows
+from ..corpus.store import Corpus
+from ..errors import InputError
+from ..progress import Progress
+from ..storage.arrays import write_array, write_names
+from ..storage.destination import new_directory
+from ..storage.marks import has_mark
+from ..tasks import check_wanted, map_tasks
+from ..text.info import TextInfo
+from ..types import Array
+from . import kernels
 
 """Called as `progress(stage, done, total)` from any thread; a stage counts bytes, documents or blocks."""
 

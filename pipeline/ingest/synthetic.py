@@ -17,25 +17,17 @@ import numpy as np
 import scipy.special
 import zarr
 
-from pipeline.corpus import format as fmt
-from pipeline.corpus.arrays import holds, read_array, read_attributes, write_array
-from pipeline.corpus.guard import DamageError
-from pipeline.corpus.rows import Array, SparseRows
-from pipeline.corpus.store import Corpus
-from pipeline.errors import InputError, StoreError
-from pipeline.ingest import kernels
-from pipeline.ingest.spool import (
-    PIECE_BYTES,
-    IngestKeywords,
-    IngestOptions,
-    PieceWriter,
-    Shape,
-    Source,
-    Spool,
-    build_corpus,
-)
-from pipeline.ingest.synthetic_kernels import alias_table, draw_documents
-from pipeline.tasks import map_tasks
+from ..corpus import format as fmt
+from ..corpus.rows import SparseRows
+from ..corpus.store import Corpus
+from ..errors import InputError, StoreError
+from ..storage.arrays import holds, read_array, read_attributes, write_array
+from ..storage.guard import DamageError
+from ..tasks import map_tasks
+from ..types import Array
+from . import kernels
+from .spool import PIECE_BYTES, IngestKeywords, IngestOptions, PieceWriter, Shape, Source, Spool, build_corpus
+from .synthetic_kernels import alias_table, draw_documents
 
 _QUANTILES = 4096
 

@@ -12,14 +12,14 @@ from typing import IO, Any
 import pyarrow as pa
 import pyarrow.parquet
 
-from pipeline.errors import InputError
-from pipeline.ingest.batches import Batch, Places, Wanted
-from pipeline.ingest.columns import Sample
-from pipeline.ingest.csv_rows import CsvFile
-from pipeline.ingest.encodings import UTF_8, guess_encoding
-from pipeline.ingest.json_rows import MAX_ROW_BYTES, JsonFields, flat, read_rows, struct_column
-from pipeline.ingest.sources import LineReader, Part, cut_file, decompressed, reading
-from pipeline.ingest.spool import PIECE_BYTES
+from ..errors import InputError
+from .batches import Batch, Places, Wanted
+from .columns import Sample
+from .csv_rows import CsvFile
+from .encodings import UTF_8, guess_encoding
+from .json_rows import MAX_ROW_BYTES, JsonFields, flat, read_rows, struct_column
+from .sources import LineReader, Part, cut_file, decompressed, reading
+from .spool import PIECE_BYTES
 
 _PACKED = (".gz", ".bz2", ".xz", ".zst")
 _KINDS = {

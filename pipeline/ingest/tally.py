@@ -11,11 +11,11 @@ from pathlib import Path
 
 import numpy as np
 
-from pipeline.corpus import format as fmt
-from pipeline.corpus.store import Corpus
-from pipeline.display import how_many
-from pipeline.errors import InputError
-from pipeline.text.words import Found
+from ..corpus import format as fmt
+from ..corpus.store import Corpus
+from ..display import how_many
+from ..errors import InputError
+from ..text.words import Found
 
 _EXAMPLES = 3
 _FEWEST_TO_JUDGE = 20

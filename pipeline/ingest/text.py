@@ -16,18 +16,21 @@ from typing import Any, Unpack
 
 import numpy as np
 
-from pipeline.corpus.format import MAX_COLUMNS
-from pipeline.corpus.rows import SparseRows
-from pipeline.corpus.store import Corpus
-from pipeline.corpus.text_info import Columns, TextInfo, Tokenizer
-from pipeline.display import how_many
-from pipeline.errors import InputError
-from pipeline.ingest.batches import Batch, Wanted
-from pipeline.ingest.columns import Sample, check_columns, choose_columns, guess_separator, id_column
-from pipeline.ingest.encodings import known_encoding
-from pipeline.ingest.origins import PartOrigins, write_origins
-from pipeline.ingest.sources import Paths, distinct_names, find_files
-from pipeline.ingest.spool import (
+from ..corpus.format import MAX_COLUMNS
+from ..corpus.rows import SparseRows
+from ..corpus.store import Corpus
+from ..display import how_many
+from ..errors import InputError
+from ..tasks import map_tasks
+from ..text.info import Columns, TextInfo, Tokenizer
+from ..text.terms import TermTable
+from ..text.words import Found, WordFinder
+from .batches import Batch, Wanted
+from .columns import Sample, check_columns, choose_columns, guess_separator, id_column
+from .encodings import known_encoding
+from .origins import PartOrigins, write_origins
+from .sources import Paths, distinct_names, find_files
+from .spool import (
     IngestKeywords,
     IngestOptions,
     Learned,
@@ -39,12 +42,9 @@ from pipeline.ingest.spool import (
     Spool,
     build_corpus,
 )
-from pipeline.ingest.tables import TablePart, cut_table, table_kind, take_sample
-from pipeline.ingest.tally import Tally, script_doubts
-from pipeline.ingest.vocabulary import LabelNumbers, Limits, VocabularyBuilder, hashed_columns, sorted_rows
-from pipeline.tasks import map_tasks
-from pipeline.text.terms import TermTable
-from pipeline.text.words import Found, WordFinder
+from .tables import TablePart, cut_table, table_kind, take_sample
+from .tally import Tally, script_doubts
+from .vocabulary import LabelNumbers, Limits, VocabularyBuilder, hashed_columns, sorted_rows
 
 
 def ingest_text(

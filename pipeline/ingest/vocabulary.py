@@ -19,14 +19,15 @@ from typing import Any
 import numpy as np
 import pyarrow.compute as pc
 
-from pipeline.corpus.format import MAX_COLUMNS
-from pipeline.corpus.rows import Array, SparseRows
-from pipeline.display import how_many
-from pipeline.errors import InputError
-from pipeline.ingest import kernels
-from pipeline.ingest.labels import Labels
-from pipeline.text.term_kernels import rename_share
-from pipeline.text.terms import TermTable
+from ..corpus.format import MAX_COLUMNS
+from ..corpus.rows import SparseRows
+from ..display import how_many
+from ..errors import InputError
+from ..text.term_kernels import rename_share
+from ..text.terms import TermTable
+from ..types import Array
+from . import kernels
+from .labels import Labels
 
 RUN_TERMS = 2_000_000
 """Terms that make a table large: some 150 MB."""

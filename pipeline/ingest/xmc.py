@@ -15,23 +15,15 @@ from typing import Unpack
 
 import numpy as np
 
-from pipeline.corpus.format import MAX_COLUMNS
-from pipeline.corpus.rows import SparseRows
-from pipeline.corpus.store import Corpus
-from pipeline.errors import InputError
-from pipeline.ingest import kernels
-from pipeline.ingest.parser_kernels import BAD_FEATURE, BAD_LABEL, OK, Parsed, parse, round_value
-from pipeline.ingest.sources import (
-    LineReader,
-    Part,
-    Paths,
-    cut_file,
-    decompressed,
-    find_files,
-    read_names,
-    reading,
-)
-from pipeline.ingest.spool import (
+from ..corpus.format import MAX_COLUMNS
+from ..corpus.rows import SparseRows
+from ..corpus.store import Corpus
+from ..errors import InputError
+from ..tasks import map_tasks
+from . import kernels
+from .parser_kernels import BAD_FEATURE, BAD_LABEL, OK, Parsed, parse, round_value
+from .sources import LineReader, Part, Paths, cut_file, decompressed, find_files, read_names, reading
+from .spool import (
     PIECE_BYTES,
     IngestKeywords,
     IngestOptions,
@@ -42,7 +34,6 @@ from pipeline.ingest.spool import (
     Spool,
     build_corpus,
 )
-from pipeline.tasks import map_tasks
 
 PART_BYTES = 64_000_000
 _BOM = b"\xef\xbb\xbf"

@@ -12,10 +12,10 @@ from typing import Any, Literal
 
 import numpy as np
 
-from pipeline.corpus.rows import Array, SparseRows
-from pipeline.corpus.split import in_test
-from pipeline.errors import InputError
-from pipeline.metrics import (
+from ..corpus.rows import SparseRows
+from ..corpus.split import in_test
+from ..errors import InputError
+from ..metrics.measures import (
     RankingSums,
     ReliabilitySums,
     Spread,
@@ -23,14 +23,15 @@ from pipeline.metrics import (
     ranking_sums,
     reliability_sums,
 )
-from pipeline.model.heads import Head
-from pipeline.model.inputs import Documents
-from pipeline.model.scores import LabelCounts, Scores
-from pipeline.model.scoring import all_scores, top_labels
-from pipeline.model.scoring_kernels import keep_best
-from pipeline.model.training_documents import TrainingDocuments
-from pipeline.stages import Progress, counted
-from pipeline.tasks import check_wanted, map_tasks, n_cpus, one_blas_thread
+from ..metrics.scores import LabelCounts, Scores
+from ..parts.heads import Head
+from ..parts.scoring import all_scores, top_labels
+from ..parts.scoring_kernels import keep_best
+from ..progress import Progress, counted
+from ..tasks import check_wanted, map_tasks, n_cpus, one_blas_thread
+from ..types import Array
+from .inputs import Documents
+from .training_documents import TrainingDocuments
 
 SCORES = 100_000_000
 """Documents times labels that are scored in a few seconds; of more, a sample of about as many."""

@@ -10,16 +10,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse
 
-from pipeline.corpus.rows import Array, SparseRows
-from pipeline.corpus.store import Corpus
-from pipeline.errors import InputError
-from pipeline.model.error_bars import ErrorBars
-from pipeline.model.heads import Head
-from pipeline.model.inputs import documents
-from pipeline.tasks import one_blas_thread
+from ..corpus.rows import SparseRows
+from ..corpus.store import Corpus
+from ..errors import InputError
+from ..moments.error_bars import ErrorBars
+from ..parts.heads import Head
+from ..tasks import one_blas_thread
+from ..types import Array
+from .inputs import documents
 
 if TYPE_CHECKING:
-    from pipeline.model.labeler import MomentLabeler
+    from .labeler import MomentLabeler
 
 _WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)*")
 _LEAST_SHARE = 0.005

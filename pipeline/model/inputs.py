@@ -15,12 +15,12 @@ import sparse
 from sklearn.utils import check_X_y
 from sklearn.utils.validation import validate_data
 
-from pipeline.corpus.rows import SparseRows
-from pipeline.corpus.store import Corpus
-from pipeline.destination import temporary_folder
-from pipeline.errors import InputError
-from pipeline.ingest.matrices import as_rows, ingest_matrices
-from pipeline.tasks import compute_all
+from ..corpus.rows import SparseRows
+from ..corpus.store import Corpus
+from ..errors import InputError
+from ..ingest.matrices import as_rows, ingest_matrices
+from ..storage.destination import temporary_folder
+from ..tasks import compute_all
 
 _ROWS = 20_000
 """Rows of a matrix in memory that make one block."""

@@ -16,19 +16,31 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils import Tags, estimator_html_repr
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from pipeline.corpus.rows import Array, SparseRows
-from pipeline.corpus.store import Corpus
-from pipeline.corpus.text_info import TextInfo
-from pipeline.decompose.recover import topic_weights
-from pipeline.decompose.tall import reorder_rows
-from pipeline.errors import InputError
-from pipeline.metrics import propensities
-from pipeline.model.error_bars import ErrorBars
-from pipeline.model.evaluation import Evaluation, sample_share
-from pipeline.model.evidence import Explanation, Topic, explanation, topic_list
-from pipeline.model.guarantee import Guarantee, guarantee
-from pipeline.model.heads import Head, Kind, Seen
-from pipeline.model.inputs import (
+from ..corpus.rows import SparseRows
+from ..corpus.store import Corpus
+from ..errors import InputError
+from ..linalg.tall import reorder_rows
+from ..metrics.measures import propensities
+from ..metrics.scores import Scores
+from ..moments.error_bars import ErrorBars
+from ..moments.guarantee import Guarantee, guarantee
+from ..moments.notes import fit_notes
+from ..moments.pairs import Statistics
+from ..moments.recover import topic_weights
+from ..moments.words import WordView
+from ..parts.heads import Head, Kind, Seen
+from ..parts.learn_head import HeadSettings
+from ..parts.scoring import all_scores, labels_above, top_labels
+from ..passes.checkpoints import RunDirectory
+from ..passes.runner import Runner
+from ..progress import Progress, counted
+from ..tasks import check_wanted, map_tasks, n_cpus, one_blas_thread
+from ..text.info import TextInfo
+from ..text.words import as_texts
+from ..types import Array
+from .evaluation import Evaluation, sample_share
+from .evidence import Explanation, Topic, explanation, topic_list
+from .inputs import (
     Documents,
     as_labels,
     as_scipy,
@@ -38,23 +50,12 @@ from pipeline.model.inputs import (
     training_corpus,
     validated,
 )
-from pipeline.model.learn import DEFAULT_TOPICS, Clock, Learned, Settings, learn
-from pipeline.model.learn_head import HeadSettings
-from pipeline.model.notes import fit_notes
-from pipeline.model.parameters import check_parameters
-from pipeline.model.scores import Scores
-from pipeline.model.scoring import all_scores, labels_above, top_labels
-from pipeline.model.summary import fitted_table
-from pipeline.model.texts import TextEncoder, as_text_list, check_like, refuse_texts
-from pipeline.model.training_documents import TrainingDocuments, relation
-from pipeline.passes.checkpoints import RunDirectory
-from pipeline.passes.pairs import Statistics
-from pipeline.passes.plan import Plan
-from pipeline.passes.run import Runner
-from pipeline.passes.words import WordView
-from pipeline.stages import Progress, counted
-from pipeline.tasks import check_wanted, map_tasks, n_cpus, one_blas_thread
-from pipeline.text.words import as_texts
+from .learn import DEFAULT_TOPICS, Clock, Learned, Settings, learn
+from .parameters import check_parameters
+from .plan import Plan
+from .summary import fitted_table
+from .texts import TextEncoder, as_text_list, check_like, refuse_texts
+from .training_documents import TrainingDocuments, relation
 
 _DOCUMENTS = 4096
 """Documents whose features are held at a time, by each task."""
@@ -149,8 +150,8 @@ class MomentLabeler(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     Examples
     --------
     >>> import tempfile
-    >>> from pipeline import Planted, ingest_planted
-    >>> from pipeline.ingest.synthetic import Lengths
+    >>> from threepass import Planted, ingest_planted
+    >>> from threepass.ingest.synthetic import Lengths
     >>> planted = Planted(2000, 300, 12, 4, words=Lengths(20, 18), labels=Lengths(1, 1))
     >>> corpus = ingest_planted(planted, tempfile.mkdtemp() + "/planted.zarr")
     >>> model = MomentLabeler(n_components=4).fit(corpus)
@@ -220,7 +221,7 @@ class MomentLabeler(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             A `distributed.Client` to run the passes on; local threads when None. Workers must reach the
             corpus by its path or URL, and `run_dir`, or without one the temporary directory.
         progress
-            See `pipeline.stages.Progress`; reads of the corpus are counted in documents.
+            See `threepass.progress.Progress`; reads of the corpus are counted in documents.
         run_dir
             A directory in which sums are kept while they are made. When a fit is killed, the same call goes
             on from there; a directory of another corpus or other parameters is not used. Remove it once the
@@ -272,7 +273,7 @@ class MomentLabeler(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             Where the run's log shall be kept: a line of JSON for each segment that was worked on. It is
             written as `run.jsonl` in the run directory while the fit runs.
         """
-        from pipeline.model.persist import fit_to
+        from .files import fit_to
 
         path = Path(path)
         folder = path.with_name(f"{path.name}.run") if run_dir is None else Path(run_dir)
@@ -497,7 +498,7 @@ class MomentLabeler(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             `n_sampled` documents has them, and `auc_se` and `brier_se` are standard errors; "all" takes every
             document, however long it takes.
         progress
-            See `pipeline.stages.Progress`; `evaluate` is counted in documents.
+            See `threepass.progress.Progress`; `evaluate` is counted in documents.
         """
         scores = self._evaluate(X, Y, ks, propensity, auc, progress)
         if scores.caution:
@@ -657,14 +658,14 @@ class MomentLabeler(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     def save(self, path: str | Path, *, overwrite: bool = False) -> None:
         """Write the model as a zarr group; it appears at `path` only once it is whole."""
-        from pipeline.model.persist import save_model
+        from .files import save_model
 
         save_model(self._fitted(), Path(path), overwrite)
 
     @classmethod
     def load(cls, path: str | Path) -> MomentLabeler:
         """Read a saved model. Nothing in it is executed."""
-        from pipeline.model.persist import load_model
+        from .files import load_model
 
         return load_model(path)
 

@@ -12,37 +12,31 @@ from typing import Any, Literal
 
 import numpy as np
 
-from pipeline.corpus.rows import Array, SparseRows
-from pipeline.corpus.store import Corpus
-from pipeline.decompose.recover import Prior, label_topics, topic_weights, word_topics
-from pipeline.decompose.tensor import TensorDecomposition, decompose
-from pipeline.decompose.whitening import (
-    Whitening,
-    exact_whitening,
-    rotated,
-    rotation,
-    sketched_whitening,
-    warm_start,
-)
-from pipeline.display import how_many
-from pipeline.errors import InputError
-from pipeline.model.error_bars import ErrorBars, half_directions, word_error_bars
-from pipeline.model.heads import Head, Topics
-from pipeline.model.learn_head import HeadLearning, HeadSettings
-from pipeline.passes.familiar import DocumentHashes
-from pipeline.passes.labels import Directions, Labels
-from pipeline.passes.machine import available_bytes, peak_bytes
-from pipeline.passes.pairs import Pairs, Sketch, Statistics, exact_m2, sketched_m2
-from pipeline.passes.plan import BASE_BYTES, Plan, Wanted, gigabytes, make_plan
-from pipeline.passes.run import Pass, Runner
-from pipeline.passes.sample import read_sample, sample_product
-from pipeline.passes.segments import segments
-from pipeline.passes.stream import HeldWords
-from pipeline.passes.sums import Sums
-from pipeline.passes.triples import EVEN, ODD, Triples, WhitenedMoments
-from pipeline.passes.words import WordView
-from pipeline.stages import Progress, begin
-from pipeline.tasks import give_back_memory
+from ..corpus.rows import SparseRows
+from ..corpus.store import Corpus
+from ..display import how_many
+from ..errors import InputError
+from ..moments.error_bars import ErrorBars, half_directions, word_error_bars
+from ..moments.labels import Directions, Labels
+from ..moments.pairs import Pairs, Sketch, Statistics, exact_m2, sketched_m2
+from ..moments.recover import Prior, label_topics, topic_weights, word_topics
+from ..moments.sample import read_sample, sample_product
+from ..moments.tensor import TensorDecomposition, decompose
+from ..moments.triples import EVEN, ODD, Triples, WhitenedMoments
+from ..moments.whitening import Whitening, exact_whitening, rotated, rotation, sketched_whitening, warm_start
+from ..moments.words import WordView
+from ..parts.heads import Head, Topics
+from ..parts.learn_head import HeadLearning, HeadSettings
+from ..passes.document_hashes import DocumentHashes
+from ..passes.machine import available_bytes, peak_bytes
+from ..passes.runner import Pass, Runner
+from ..passes.segments import segments
+from ..passes.stream import HeldWords
+from ..passes.sums import Sums
+from ..progress import Progress, begin
+from ..tasks import give_back_memory
+from ..types import Array
+from .plan import BASE_BYTES, Plan, Wanted, gigabytes, make_plan
 
 DEFAULT_TOPICS = 100
 _FEWEST_FOR_BARS = 20

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from dask.utils import parse_bytes
 
-from pipeline.errors import InputError
-from pipeline.passes.weighting import SCHEMES
+from ..errors import InputError
+from ..parts.weighting import SCHEMES
 
 if TYPE_CHECKING:
-    from pipeline.model.labeler import MomentLabeler
+    from .labeler import MomentLabeler
 
 CHOICES: dict[str, tuple[str, ...]] = {
     "head": ("auto", "posterior", "refined", "ridge", "blend"),

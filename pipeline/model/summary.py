@@ -5,16 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pipeline.corpus.marks import written_by
-from pipeline.display import how_many, html_table
+from ..display import how_many, html_table
+from ..storage.marks import written_by
 
 if TYPE_CHECKING:
-    from pipeline.model.labeler import MomentLabeler
+    from .labeler import MomentLabeler
 
 
 def describe_model(path: str | Path) -> dict[str, Any]:
     """What a saved model learned, from what, how well, and what it takes; ready for JSON."""
-    from pipeline.model.persist import load_model, open_model
+    from .files import load_model, open_model
 
     model = load_model(path)
     _, mark = open_model(path)

@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from pipeline.corpus.rows import SparseRows
-from pipeline.corpus.store import Corpus
-from pipeline.corpus.text_info import TextInfo
-from pipeline.errors import InputError
-from pipeline.ingest.text import encode, terms_in_source_order
-from pipeline.ingest.vocabulary import hashed_columns
-from pipeline.text.terms import TermTable
-from pipeline.text.words import Found, Texts, WordFinder, as_texts, strings_of
+from ..corpus.rows import SparseRows
+from ..corpus.store import Corpus
+from ..errors import InputError
+from ..ingest.text import encode, terms_in_source_order
+from ..ingest.vocabulary import hashed_columns
+from ..text.info import TextInfo
+from ..text.terms import TermTable
+from ..text.words import Found, Texts, WordFinder, as_texts, strings_of
 
 _LOOKED_AT = 100
 """Rows of a table in memory that tell whether there are texts in it."""

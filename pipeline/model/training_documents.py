@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pipeline.corpus.rows import Array, SparseRows
-from pipeline.corpus.store import Corpus
-from pipeline.passes.familiar import MOST_HASHES, document_hashes
+from ..corpus.rows import SparseRows
+from ..corpus.store import Corpus
+from ..passes.document_hashes import MOST_HASHES, document_hashes
+from ..types import Array
 
 _FEWEST_COMPARED = 10
 """Documents to compare before a sample of the training documents says anything."""

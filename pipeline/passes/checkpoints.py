@@ -25,13 +25,13 @@ from typing import Any
 
 import numpy as np
 
-from pipeline.corpus.arrays import crc32c
-from pipeline.corpus.rows import Array
-from pipeline.destination import LOCK, empty, take_lock
-from pipeline.errors import StoreError
-from pipeline.passes.partials import VERSION, DamagedError, read_partial, write_partial
-from pipeline.passes.segments import Segment
-from pipeline.passes.sums import Sums, sums_bytes
+from ..errors import StoreError
+from ..storage.arrays import crc32c
+from ..storage.destination import LOCK, empty, take_lock
+from ..types import Array
+from .kept_sums import VERSION, DamagedError, read_partial, write_partial
+from .segments import Segment
+from .sums import Sums, sums_bytes
 
 CODE = 2
 """Raise it when the same corpus and settings come to give other sums: old ones are then left alone."""

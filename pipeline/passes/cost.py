@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pipeline.corpus.store import Corpus
+from ..corpus.store import Corpus
 
 
 @dataclass(frozen=True, slots=True)

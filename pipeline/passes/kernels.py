@@ -12,8 +12,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from pipeline.corpus.rows import Array, SparseRows
-from pipeline.jit import jit
+from ..corpus.rows import SparseRows
+from ..jit import jit
+from ..types import Array
 
 SLAB = 4096
 """Rows that are worked on at a time: their dense (SLAB, K) products stay in cache or close to it."""

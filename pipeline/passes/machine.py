@@ -9,10 +9,10 @@ from pathlib import Path
 
 import numpy as np
 
-from pipeline.corpus.rows import Array
-from pipeline.passes import kernels
-from pipeline.passes.cost import Cost
-from pipeline.tasks import map_tasks, n_cpus, one_blas_thread
+from ..tasks import map_tasks, n_cpus, one_blas_thread
+from ..types import Array
+from . import kernels
+from .cost import Cost
 
 _SIZE = 768
 _IDS = 400_000

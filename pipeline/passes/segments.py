@@ -9,7 +9,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from pipeline.corpus.store import Corpus
+from ..corpus.store import Corpus
 
 MAX_SEGMENTS = 128
 ACCUMULATORS_BYTES = 1_200_000_000

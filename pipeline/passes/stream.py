@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pipeline.corpus.rows import Array, SparseRows
-from pipeline.corpus.store import Block, Corpus
-from pipeline.passes.segments import Segment
-from pipeline.passes.sums import Sums, settle, spilled
-from pipeline.tasks import check_wanted, give_back_memory
+from ..corpus.rows import SparseRows
+from ..corpus.store import Block, Corpus
+from ..tasks import check_wanted, give_back_memory
+from ..types import Array
+from .segments import Segment
+from .sums import Sums, settle, spilled
 
 if TYPE_CHECKING:
-    from pipeline.passes.run import Pass
+    from .runner import Pass
 
 HeldWords = dict[int, SparseRows]
 """Words of blocks, by their number."""

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pipeline.corpus.rows import Array
+from ..types import Array
 
 Sums = dict[str, Any]
 """An accumulator: every entry is a sum over documents, so two of them merge by adding.

@@ -14,9 +14,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from pipeline.corpus.rows import Array, SparseRows
-from pipeline.passes import kernels
-from pipeline.passes.sums import zeros
+from ..corpus.rows import SparseRows
+from ..types import Array
+from . import kernels
+from .sums import zeros
 
 HOT = 512
 """Words whose sums are made in double precision."""

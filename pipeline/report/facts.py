@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from pipeline.model.labeler import MomentLabeler
-from pipeline.model.scores import Scores, percent
-from pipeline.report.measures import Measures
+from ..metrics.scores import Scores, percent
+from ..model.labeler import MomentLabeler
+from .measures import Measures
 
 TABLE_BYTES = 1_000_000
 """What the labels of the table may take."""

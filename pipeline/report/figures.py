@@ -8,13 +8,13 @@ from collections.abc import Sequence
 import numpy as np
 from markupsafe import Markup
 
-from pipeline.corpus.rows import Array
-from pipeline.model.evidence import Topic
-from pipeline.model.scores import Scores
-from pipeline.report.facts import clip
-from pipeline.report.layout import distances, flat_map, spread
-from pipeline.report.measures import FrequencyBand
-from pipeline.report.svg import Axis, Frame, drawing, element
+from ..metrics.scores import Scores
+from ..model.evidence import Topic
+from ..types import Array
+from .facts import clip
+from .layout import distances, flat_map, spread
+from .measures import FrequencyBand
+from .svg import Axis, Frame, drawing, element
 
 MAP_TOPICS = 250
 """The map shows no more topics than a person can tell apart."""

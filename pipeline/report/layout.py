@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from pipeline.corpus.rows import Array
-from pipeline.tasks import one_blas_thread
+from ..tasks import one_blas_thread
+from ..types import Array
 
 _STRESS_TURNS = 200
 _APART_TURNS = 400

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pipeline.corpus.rows import Array
-from pipeline.corpus.store import Corpus
-from pipeline.errors import InputError
-from pipeline.model.evidence import Explanation
-from pipeline.model.labeler import MomentLabeler
-from pipeline.model.scores import LabelCounts, Scores
-from pipeline.stages import Progress, begin
+from ..corpus.store import Corpus
+from ..errors import InputError
+from ..metrics.scores import LabelCounts, Scores
+from ..model.evidence import Explanation
+from ..model.labeler import MomentLabeler
+from ..progress import Progress, begin
+from ..types import Array
 
 BEST = 5
 """Labels that are looked at, of each document."""

@@ -15,19 +15,19 @@ import jinja2
 import numpy as np
 from markupsafe import Markup
 
-from pipeline.corpus.store import Corpus
-from pipeline.destination import new_file
-from pipeline.model.labeler import MomentLabeler
-from pipeline.report import facts, figures
-from pipeline.report.measures import BEST, Measures, measure
-from pipeline.stages import Progress, begin
+from ..corpus.store import Corpus
+from ..model.labeler import MomentLabeler
+from ..progress import Progress, begin
+from ..storage.destination import new_file
+from . import facts, figures
+from .measures import BEST, Measures, measure
 
 _CARDS = 200
 """Topics that get a card, heaviest first."""
 _OPEN_CARDS = 12
 _ROWS = 25
 """Labels of the table that stand on the page itself, for readers without scripts and for paper."""
-_FILES = files("pipeline.report")
+_FILES = files("threepass.report")
 _SPACE = "\N{NO-BREAK SPACE}"
 
 
@@ -59,12 +59,12 @@ def write_report(
     texts
         Documents of the corpus as they were written, by number, for the examples to show.
     progress
-        See `pipeline.stages.Progress`.
+        See `threepass.progress.Progress`.
 
     Examples
     --------
     >>> import tempfile
-    >>> from pipeline import ingest_shape
+    >>> from threepass import ingest_shape
     >>> folder = tempfile.mkdtemp()
     >>> train, test = ingest_shape("bibtex", f"{folder}/bibtex.zarr", scale=0.2).split()
     >>> model = MomentLabeler(n_components=5, head="refined").fit(train)

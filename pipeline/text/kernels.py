@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pipeline.corpus.rows import Array
-from pipeline.jit import jit
-from pipeline.text.tables import APOSTROPHE, WORD, CharacterTables
+from ..jit import jit
+from ..types import Array
+from .tables import APOSTROPHE, WORD, CharacterTables
 
 BROKEN, UNSETTLED, FILLED = 1, 2, 4
 """Flags of a segment: it is not UTF-8; it may not be in form NFC; there is more in it than blanks."""

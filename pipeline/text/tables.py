@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pipeline.corpus.rows import Array
+from ..types import Array
 
 OTHER, WORD, APOSTROPHE = range(3)
 N_CODE_POINTS = 0x110000

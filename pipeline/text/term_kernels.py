@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pipeline.corpus.rows import Array
-from pipeline.jit import jit
-from pipeline.text.kernels import HASH_PRIME, HASH_START, SPACE, Words
+from ..jit import jit
+from ..types import Array
+from .kernels import HASH_PRIME, HASH_START, SPACE, Words
 
 
 class Terms(NamedTuple):

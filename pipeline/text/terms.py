@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pipeline.corpus.rows import Array
-from pipeline.text import term_kernels
-from pipeline.text.term_kernels import Terms
+from ..types import Array
+from . import term_kernels
+from .term_kernels import Terms
 
 if TYPE_CHECKING:
-    from pipeline.text.words import Found
+    from .words import Found
 
 _FIRST_TERMS, _FIRST_BYTES = 2**14, 2**18
 

@@ -14,13 +14,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.corpus.rows import Array
-from pipeline.corpus.text_info import MAX_CHARACTERS, Tokenizer
-from pipeline.text import kernels
-from pipeline.text.kernels import BROKEN, FILLED, MARK_END, MARK_START, UNSETTLED, Words
-from pipeline.text.tables import CharacterTables, character_tables
-from pipeline.text.term_kernels import drop_words
-from pipeline.text.terms import TermTable
+from ..types import Array
+from . import kernels
+from .info import MAX_CHARACTERS, Tokenizer
+from .kernels import BROKEN, FILLED, MARK_END, MARK_START, UNSETTLED, Words
+from .tables import CharacterTables, character_tables
+from .term_kernels import drop_words
+from .terms import TermTable
 
 Texts = Any
 """An Arrow array of binary values or strings, without nulls."""

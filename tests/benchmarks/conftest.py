@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import scipy.sparse
 
-from pipeline.corpus.rows import SparseRows
 from tests.conftest import random_matrices
+from threepass.corpus.rows import SparseRows
 
 Dense = tuple[np.ndarray, np.ndarray]
 Rows = tuple[SparseRows, SparseRows]

@@ -19,7 +19,7 @@ from benchmarks.figures import draw_all
 from benchmarks.methods import METHODS, peer
 from benchmarks.paper import STATED
 from benchmarks.tables import comparison
-from pipeline import SHAPES, InputError
+from threepass import SHAPES, InputError
 
 PNG = b"\x89PNG"
 
@@ -114,7 +114,7 @@ def test_peers__rows_of_pairs_are_filled() -> None:
 
 
 def test_peers__need_nothing_of_threepass() -> None:
-    code = "import sys, benchmarks.methods.peer; assert 'pipeline' not in sys.modules"
+    code = "import sys, benchmarks.methods.peer; assert 'threepass' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
 
 

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from benchmarks import latency, one_text
-from pipeline import Corpus, MomentLabeler, ingest_text
 from tests.conftest import random_matrices
 from tests.model.test_texts import write_posts
+from threepass import Corpus, MomentLabeler, ingest_text
 
 
 @pytest.fixture(scope="module")

@@ -8,10 +8,10 @@ import pytest
 
 from benchmarks.baselines import leml, parts
 from benchmarks.baselines.leml import Leml
-from pipeline.corpus.rows import SparseRows
-from pipeline.errors import InputError
 from tests import naive_leml as naive
 from tests.benchmarks.conftest import Dense, Rows, sparse_rows
+from threepass.corpus.rows import SparseRows
+from threepass.errors import InputError
 
 LAM = 0.7
 

@@ -6,9 +6,9 @@ import pytest
 from benchmarks.baselines import leml_losses, parts
 from benchmarks.baselines.leml_losses import GeneralLeml, Loss
 from benchmarks.baselines.loss_kernels import slopes, times_curvature
-from pipeline.errors import InputError
 from tests import naive_leml as naive
 from tests.benchmarks.conftest import Dense, Rows, sparse_rows
+from threepass.errors import InputError
 
 LAM = 0.7
 LOSSES = ["logistic", "hinge"]

@@ -5,9 +5,9 @@ import pytest
 
 from benchmarks.baselines import one_vs_all
 from benchmarks.baselines.one_vs_all import OneVsAll
-from pipeline.errors import InputError
 from tests import naive_one_vs_all as naive
 from tests.benchmarks.conftest import Dense, Rows, sparse_rows
+from threepass.errors import InputError
 
 
 @pytest.mark.parametrize("C", [0.1, 3.0])

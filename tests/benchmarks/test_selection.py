@@ -13,11 +13,11 @@ from benchmarks.baselines.leml import Leml
 from benchmarks.baselines.one_vs_all import OneVsAll
 from benchmarks.baselines.recipes import Recipe
 from benchmarks.baselines.selection import choose
-from pipeline import ingest_matrices
-from pipeline.errors import InputError
 from tests import naive_heads, naive_metrics
 from tests.benchmarks.conftest import Dense, Rows, sparse_rows
 from tests.conftest import random_matrices
+from threepass import ingest_matrices
+from threepass.errors import InputError
 
 
 @pytest.fixture

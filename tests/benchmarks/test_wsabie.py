@@ -7,10 +7,10 @@ import pytest
 
 from benchmarks.baselines.wsabie import Wsabie
 from benchmarks.baselines.wsabie_kernels import warp_epoch
-from pipeline.corpus.rows import SparseRows
-from pipeline.errors import InputError
 from tests import naive_wsabie as naive
 from tests.benchmarks.conftest import Dense, Rows, sparse_rows
+from threepass.corpus.rows import SparseRows
+from threepass.errors import InputError
 
 
 @pytest.mark.parametrize("max_norm", [0.8, 5.0])

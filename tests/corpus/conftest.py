@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from pipeline import ingest_matrices
 from tests.conftest import random_matrices
+from threepass import ingest_matrices
 
 
 @pytest.fixture(scope="module")

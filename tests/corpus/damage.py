@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from pipeline import Corpus, StoreError
-from pipeline.corpus.describe import describe
+from threepass import Corpus, StoreError
+from threepass.corpus.describe import describe
 
 
 def use(path: Path) -> tuple[Any, ...]:

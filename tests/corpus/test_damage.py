@@ -13,9 +13,9 @@ import pytest
 import zarr.abc.codec
 import zarr.registry
 
-from pipeline import Corpus, StoreError
 from tests.corpus.damage import refused, use
 from tests.damage import edit, edit_mark
+from threepass import Corpus, StoreError
 
 ARRAYS = [
     "X/00002/indptr",

@@ -12,13 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.mutators import forge
-from pipeline import Corpus, StoreError, ingest_matrices
-from pipeline.corpus import kernels
-from pipeline.corpus.describe import describe
 from tests import naive
 from tests.conftest import random_matrices
 from tests.corpus.damage import refused, use
 from tests.damage import at, edit, edit_mark, set_to, stored, without_checksums
+from threepass import Corpus, StoreError, ingest_matrices
+from threepass.corpus import kernels
+from threepass.corpus.describe import describe
 
 
 def test_mark__any_change_is_noticed(store: Path) -> None:

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 import zarr
 
-from pipeline import Corpus, StoreError, check, ingest_text
-from pipeline.corpus.arrays import write_array
 from tests.damage import edit_mark
+from threepass import Corpus, StoreError, check, ingest_text
+from threepass.storage.arrays import write_array
 
 ARRAYS = ["origins/rows", "origins/files", "origins/ids/bytes", "origins/ids/offsets"]
 

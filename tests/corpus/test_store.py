@@ -21,10 +21,10 @@ from hypothesis.extra import numpy as hnp
 from zarr.core.buffer import default_buffer_prototype
 from zarr.storage import MemoryStore
 
-from pipeline import Corpus, InputError, StoreError, ingest_matrices
-from pipeline.corpus.rows import SparseRows
 from tests import naive
 from tests.conftest import random_matrices
+from threepass import Corpus, InputError, StoreError, ingest_matrices
+from threepass.corpus.rows import SparseRows
 
 Small = tuple[Corpus, np.ndarray, np.ndarray]
 
@@ -172,7 +172,7 @@ def test_split__a_view_splits_again_by_document_number(small: Small) -> None:
 
 
 def test_split__share_is_as_asked(tmp_path: Path) -> None:
-    from pipeline.corpus.split import hash_uniform
+    from threepass.corpus.split import hash_uniform
 
     u = hash_uniform(np.arange(200_000), seed=7)
     counts, _ = np.histogram(u, bins=20, range=(0, 1))

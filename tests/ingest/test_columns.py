@@ -13,10 +13,10 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from pipeline import Corpus, InputError, ingest_text
-from pipeline.corpus.text_info import Columns
-from pipeline.ingest.labels import listed_labels
-from pipeline.ingest.text import Tables
+from threepass import Corpus, InputError, ingest_text
+from threepass.ingest.labels import listed_labels
+from threepass.ingest.text import Tables
+from threepass.text.info import Columns
 
 TEXTS = ["Rain and wind over the coast.", "A ship on the high sea.", "Bread and soup for a cold day."]
 

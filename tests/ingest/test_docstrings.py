@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from pipeline import InputError
-from pipeline.ingest.docstrings import STANDARD_LIBRARY, documented_objects, ingest_docstrings
+from threepass import InputError
+from threepass.ingest.docstrings import STANDARD_LIBRARY, documented_objects, ingest_docstrings
 
 SOURCE = '''"""A package that says what it is for, in some words."""
 import antigravity_of_the_tests  # importing this file fails
@@ -119,7 +119,7 @@ def test_objects__compiled_ones_are_looked_at() -> None:
 def test_objects__standard_library_is_not_imported() -> None:
     code = (
         "import sys\n"
-        "from pipeline.ingest.docstrings import documented_objects\n"
+        "from threepass.ingest.docstrings import documented_objects\n"
         "found = documented_objects(['stdlib'])\n"
         "names = {documented.name for documented in found}\n"
         "assert len(found) > 2000, len(found)\n"

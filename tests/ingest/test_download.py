@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.destination import take_lock
-from pipeline.errors import InputError, StoreError
-from pipeline.ingest import download as module
-from pipeline.ingest.download import download
 from tests.web import Web, serve
+from threepass.errors import InputError, StoreError
+from threepass.ingest import download as module
+from threepass.ingest.download import download
+from threepass.storage.destination import take_lock
 
 CONTENT = bytes(range(256)) * 4000
 HASH = hashlib.sha256(CONTENT).hexdigest()

@@ -14,10 +14,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline import Corpus, InputError, MomentLabeler, Tokenizer, ingest_text, predict_texts
-from pipeline.ingest.encodings import as_utf8, guess_encoding
-from pipeline.predict_text import stream_predictions
 from tests.model.test_texts import write_posts
+from threepass import Corpus, InputError, MomentLabeler, Tokenizer, ingest_text, predict_texts
+from threepass.ingest.encodings import as_utf8, guess_encoding
+from threepass.model.text_predictions import stream_predictions
 
 ROWS = [
     {"id": 1, "text": "Räksmörgås på ön, café naïve", "tags": "mat;hav"},

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from pipeline import InputError, StoreError, fetch_dataset
-from pipeline.ingest import download
-from pipeline.ingest.fetch import DATA_VARIABLE
 from tests.web import Web, serve
+from threepass import InputError, StoreError, fetch_dataset
+from threepass.ingest import download
+from threepass.ingest.fetch import DATA_VARIABLE
 
 TRAIN = b"3 6 3\n0,2 1:1 3:2\n1 5:1 0:3\n2 4:1\n"
 TEST = b"1 6 3\n1 2:1\n"

@@ -5,10 +5,10 @@ from __future__ import annotations
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from pipeline.corpus.text_info import Columns
-from pipeline.ingest.batches import Wanted
-from pipeline.ingest.json_rows import JsonFields, read_rows
 from tests import naive_text
+from threepass.ingest.batches import Wanted
+from threepass.ingest.json_rows import JsonFields, read_rows
+from threepass.text.info import Columns
 
 LINES = [
     *('{"text": "a b"}', '{"text": "c", "x": [1]}', '{"x": 1}', "", " ", "\t\r", '{"text": {}}', "{broken"),

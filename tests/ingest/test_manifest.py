@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from pipeline import SHAPES, InputError, find_manifest, list_datasets
-from pipeline.ingest.manifest import Counts, DataFile, Manifest, read_manifest
+from threepass import SHAPES, InputError, find_manifest, list_datasets
+from threepass.ingest.manifest import Counts, DataFile, Manifest, read_manifest
 
 FOLDER = Path(__file__).parents[2] / "data_manifests"
 GOOD = """

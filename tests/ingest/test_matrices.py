@@ -8,10 +8,10 @@ import pytest
 import scipy.sparse
 import sparse
 
-from pipeline import InputError, ingest_matrices
-from pipeline.ingest import matrices
 from tests import naive
 from tests.conftest import random_matrices
+from threepass import InputError, ingest_matrices
+from threepass.ingest import matrices
 
 X, Y = random_matrices(37, 11, 5)
 

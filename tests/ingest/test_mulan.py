@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pipeline.errors import InputError
-from pipeline.ingest.mulan import ingest_mulan
 from tests.conftest import random_matrices
+from threepass.errors import InputError
+from threepass.ingest.mulan import ingest_mulan
 
 LABELS = '<?xml version="1.0"?>\n<labels xmlns="http://mulan.sourceforge.net/labels">{}</labels>'
 

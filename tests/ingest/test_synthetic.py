@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pipeline import SHAPES, InputError, StoreError, ingest_matrices, ingest_planted, ingest_shape
-from pipeline.ingest import synthetic
-from pipeline.ingest.synthetic import Lengths, Planted, planted_truth
+from threepass import SHAPES, InputError, StoreError, ingest_matrices, ingest_planted, ingest_shape
+from threepass.ingest import synthetic
+from threepass.ingest.synthetic import Lengths, Planted, planted_truth
 
 MODEL = Planted(4000, 300, 20, 4, words=Lengths(25, 20), labels=Lengths(1, 1), distinct=False, seed=3)
 

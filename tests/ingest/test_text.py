@@ -14,9 +14,9 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from pipeline import Corpus, InputError, Limits, Tokenizer, check, ingest_text, ingest_xmc
-from pipeline.ingest import tables, vocabulary
 from tests import naive_text
+from threepass import Corpus, InputError, Limits, Tokenizer, check, ingest_text, ingest_xmc
+from threepass.ingest import tables, vocabulary
 
 Row = dict[str, Any]
 
@@ -289,7 +289,7 @@ def test_parquet__types_of_columns(tmp_path: Path) -> None:
 
 
 def test_guess__is_told(tmp_path: Path) -> None:
-    from pipeline.ingest.text import Tables
+    from threepass.ingest.text import Tables
 
     source = write_jsonl(tmp_path / "a.jsonl", [{"Headline": "x", "Content": "y", "Genre": "a|b", "n": 1}])
     tables_ = Tables.look_at(source)

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from pipeline import InputError, Limits, MomentLabeler, Tokenizer, ingest_text
-from pipeline.ingest import csv_rows, json_rows, tables
+from threepass import InputError, Limits, MomentLabeler, Tokenizer, ingest_text
+from threepass.ingest import csv_rows, json_rows, tables
 
 GOOD = [
     {"title": f"Post {i}", "body": f"some rain w{i % 5}", "tags": ["a", "b"][: 1 + i % 2]} for i in range(40)

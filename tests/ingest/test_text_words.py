@@ -6,10 +6,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from pipeline import InputError, Tokenizer
-from pipeline.text.terms import TermTable
-from pipeline.text.words import WordFinder, as_texts, strings_of
 from tests import naive_text
+from threepass import InputError, Tokenizer
+from threepass.text.terms import TermTable
+from threepass.text.words import WordFinder, as_texts, strings_of
 
 # characters that fold, join, compose or decompose in their own ways, and bytes that are no UTF-8
 UGLY = "abcABC12_-. \n'’éÉİßΣςǅﬁ\u0301\u0345\u0327각ᄀ\u1161\u11a8中हिं\U0001d400\U000e0100\x02\x03\x00"

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from pipeline import Corpus, InputError, ingest_xmc
-from pipeline.ingest import sources, spool, xmc
 from tests import naive
+from threepass import Corpus, InputError, ingest_xmc
+from threepass.ingest import sources, spool, xmc
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -375,7 +375,7 @@ def test_parser__mutated_files(
 @example(token="4503599627370497.25")
 @example(token="33554433.000000001")
 def test_parser__numbers(token: str) -> None:
-    from pipeline.ingest.parser_kernels import OK, parse, round_value
+    from threepass.ingest.parser_kernels import OK, parse, round_value
 
     raw = token.encode()
     parsed = parse(b"0 3:" + raw + b"\n", 4, 1, False)

@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 from benchmarks.mutators import forge
-from pipeline import MomentLabeler, StoreError, ingest_matrices
 from tests.conftest import random_matrices
 from tests.damage import at, edit, edit_mark, set_to, stored, without_checksums
+from threepass import MomentLabeler, StoreError, ingest_matrices
 
 X, Y = random_matrices(300, 23, 7)
 NAMES = ["names/labels/bytes", "names/labels/offsets", "names/terms/bytes", "names/terms/offsets"]

@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 import scipy.sparse
 
-from pipeline import Corpus, MomentLabeler, Planted, ingest_matrices, ingest_planted
-from pipeline.corpus.split import in_test
-from pipeline.ingest.synthetic import Lengths
-from pipeline.metrics import Spread, document_auc
-from pipeline.model import evaluation, training_documents
-from pipeline.model.inputs import as_labels
-from pipeline.model.scores import Scores, percent
-from pipeline.passes import familiar
 from tests.test_cli import threepass
+from threepass import Corpus, MomentLabeler, Planted, ingest_matrices, ingest_planted
+from threepass.corpus.split import in_test
+from threepass.ingest.synthetic import Lengths
+from threepass.metrics.measures import Spread, document_auc
+from threepass.metrics.scores import Scores, percent
+from threepass.model import evaluation, training_documents
+from threepass.model.inputs import as_labels
+from threepass.passes import document_hashes as familiar
 
 SEEN = "the model was trained on|are also among the training documents"
 

@@ -12,12 +12,12 @@ from sklearn.exceptions import NotFittedError
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.preprocessing import MultiLabelBinarizer
 
-from pipeline import Corpus, InputError, MomentLabeler, ingest_matrices
-from pipeline.ingest.matrices import as_rows
-from pipeline.model.error_bars import ErrorBars
-from pipeline.model.evidence import Explanation, Topic, topic_list
-from pipeline.model.heads import Head, Topics
 from tests.conftest import random_matrices
+from threepass import Corpus, InputError, MomentLabeler, ingest_matrices
+from threepass.ingest.matrices import as_rows
+from threepass.model.evidence import Explanation, Topic, topic_list
+from threepass.moments.error_bars import ErrorBars
+from threepass.parts.heads import Head, Topics
 
 HEADS = ["posterior", "ridge", "blend"]
 D, L = 23, 7

@@ -15,13 +15,13 @@ import sparse
 from sklearn.exceptions import NotFittedError
 from sklearn.metrics import roc_auc_score
 
-from pipeline import Corpus, InputError, MomentLabeler, Planted, ingest_matrices, ingest_planted
-from pipeline.ingest.synthetic import Lengths, planted_truth
-from pipeline.model import inputs
-from pipeline.model.notes import fit_notes
 from tests import naive_metrics
 from tests import naive_scoring as naive
 from tests.conftest import random_matrices
+from threepass import Corpus, InputError, MomentLabeler, Planted, ingest_matrices, ingest_planted
+from threepass.ingest.synthetic import Lengths, planted_truth
+from threepass.model import inputs
+from threepass.moments.notes import fit_notes
 
 Matrices = tuple[np.ndarray, np.ndarray]
 

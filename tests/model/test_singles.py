@@ -12,10 +12,10 @@ import pytest
 import scipy.sparse
 import threadpoolctl
 
-from pipeline import Corpus, MomentLabeler, Tokenizer, ingest_text, tasks
-from pipeline.model import scoring
-from pipeline.model.heads import Head
 from tests.model.test_texts import write_posts
+from threepass import Corpus, MomentLabeler, Tokenizer, ingest_text, tasks
+from threepass.parts import scoring
+from threepass.parts.heads import Head
 
 
 @pytest.fixture(scope="module")

@@ -17,8 +17,8 @@ from sklearn.preprocessing import MultiLabelBinarizer
 from sklearn.utils import get_tags
 from sklearn.utils.estimator_checks import check_estimator
 
-from pipeline import InputError, MomentLabeler
 from tests.conftest import random_matrices
+from threepass import InputError, MomentLabeler
 
 DEFAULTS = {
     "n_components": 100,

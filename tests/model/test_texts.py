@@ -11,7 +11,8 @@ import pandas as pd
 import pytest
 import zarr
 
-from pipeline import (
+from tests import naive_text
+from threepass import (
     Corpus,
     InputError,
     MomentLabeler,
@@ -21,9 +22,8 @@ from pipeline import (
     ingest_matrices,
     ingest_text,
 )
-from pipeline.corpus.marks import ATTRIBUTE, write_mark
-from pipeline.corpus.text_info import TextInfo
-from tests import naive_text
+from threepass.storage.marks import ATTRIBUTE, write_mark
+from threepass.text.info import TextInfo
 
 KINDS = {
     "weather": "Rain snow wind sun's storm",

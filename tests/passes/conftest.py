@@ -14,14 +14,14 @@ import pytest
 import scipy.sparse
 from hypothesis import strategies as st
 
-from pipeline import Corpus, ingest_matrices
-from pipeline.corpus.rows import SparseRows
-from pipeline.corpus.store import Block
-from pipeline.passes.run import Pass, Runner
-from pipeline.passes.segments import segments
-from pipeline.passes.sums import Sums
-from pipeline.passes.tall import TallSum
 from tests.conftest import random_matrices
+from threepass import Corpus, ingest_matrices
+from threepass.corpus.rows import SparseRows
+from threepass.corpus.store import Block
+from threepass.passes.runner import Pass, Runner
+from threepass.passes.segments import segments
+from threepass.passes.sums import Sums
+from threepass.passes.tall import TallSum
 
 Dense = tuple[Corpus, np.ndarray, np.ndarray]
 CLOSE = {"rtol": 1e-5, "atol": 1e-5}

@@ -15,15 +15,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pipeline import Corpus, InputError, MomentLabeler, StoreError, ingest_planted
-from pipeline.ingest.synthetic import Lengths, Planted
-from pipeline.passes import checkpoints
-from pipeline.passes import sums as sums_module
-from pipeline.passes.checkpoints import RunDirectory
-from pipeline.passes.pairs import Pairs
-from pipeline.passes.run import Runner
-from pipeline.passes.segments import segments
-from pipeline.passes.words import WordView
+from threepass import Corpus, InputError, MomentLabeler, StoreError, ingest_planted
+from threepass.ingest.synthetic import Lengths, Planted
+from threepass.moments.pairs import Pairs
+from threepass.moments.words import WordView
+from threepass.passes import checkpoints
+from threepass.passes import sums as sums_module
+from threepass.passes.checkpoints import RunDirectory
+from threepass.passes.runner import Runner
+from threepass.passes.segments import segments
 
 PLANTED = Planted(2000, 300, 12, 4, words=Lengths(20, 16), labels=Lengths(2, 2), distinct=False, seed=3)
 HEADS = ["posterior", "blend"]
@@ -350,9 +350,9 @@ def test_fit_to__refuses_before_it_reads(corpus: Corpus, tmp_path: Path) -> None
 FIT = """
 import sys, warnings
 warnings.simplefilter("ignore")
-from pipeline import Corpus, MomentLabeler
-from pipeline.passes import checkpoints
-from pipeline.passes import sums as sums_module
+from threepass import Corpus, MomentLabeler
+from threepass.passes import checkpoints
+from threepass.passes import sums as sums_module
 checkpoints.SHARE = 1e9
 def progress(stage, done, total):
     print(stage, done, flush=True)

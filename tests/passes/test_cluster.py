@@ -17,19 +17,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pipeline import (
-    Corpus,
-    InputError,
-    MomentLabeler,
-    StoreError,
-    ThreepassError,
-    cluster,
-    cluster_tasks,
-    ingest_planted,
-)
-from pipeline.ingest.synthetic import Lengths, Planted
-from pipeline.passes import checkpoints
 from tests.passes.test_checkpoints import assert_same
+from threepass import Corpus, InputError, MomentLabeler, StoreError, ThreepassError, ingest_planted
+from threepass.ingest.synthetic import Lengths, Planted
+from threepass.passes import checkpoints
+from threepass.passes.cluster import tasks as cluster_tasks
+from threepass.passes.cluster import workers as cluster
 
 pytestmark = pytest.mark.slow
 PLANTED = Planted(6000, 300, 12, 4, words=Lengths(20, 16), labels=Lengths(2, 2), distinct=False, seed=3)
@@ -333,7 +326,10 @@ def test_cluster__what_cannot_be(workers: cluster.Workers, message: str) -> None
 
 
 def test_cluster__nobody_answers(root: Path, corpus: Corpus, tmp_path: Path) -> None:
-    code = "from pipeline import cluster; cluster.PATIENCE = '1s'; from pipeline.cli import main; main()"
+    code = (
+        "from threepass.passes.cluster import workers; workers.PATIENCE = '1s'; "
+        "from threepass.cli.app import main; main()"
+    )
     fit = ["fit", str(root), str(tmp_path / "m.zarr"), "--scheduler", "tcp://127.0.0.1:1"]
     run = subprocess.run([sys.executable, "-c", code, *fit], capture_output=True, text=True, check=False)
     assert run.returncode == 1

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 import scipy.sparse
 
-from pipeline.corpus.rows import SparseRows
-from pipeline.passes import kernels
 from tests import naive_moments as naive
 from tests.conftest import random_matrices
+from threepass.corpus.rows import SparseRows
+from threepass.passes import kernels
 
 WIDTHS = [1, 5, 16, 37]
 KINDS = ["ones", "counts"]

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.corpus.rows import SparseRows
-from pipeline.passes import tall as module
-from pipeline.passes.sums import merge_into, spilled
-from pipeline.passes.tall import FREQUENT, HOT, TallSum, segment_tall_bytes, tall_bytes
 from tests.passes.conftest import normal, sparse_rows, ugly_matrices
+from threepass.corpus.rows import SparseRows
+from threepass.passes import tall as module
+from threepass.passes.sums import merge_into, spilled
+from threepass.passes.tall import FREQUENT, HOT, TallSum, segment_tall_bytes, tall_bytes
 
 D, WIDTH = 23, 5
 RANKS = [(0, 0), (0, 4), (1, 1), (7, 9), (7, D), (D, D), (100, 100)]
@@ -252,7 +252,7 @@ def test_arrays__out_of_place_are_refused(
 @pytest.mark.parametrize("empty", [True, False])
 def test_spilled__rows_of_all_words_lie_in_a_file(empty: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     rank_words(monkeypatch, 2, 6, 0.0)
-    monkeypatch.setattr("pipeline.passes.sums._SPILL_BYTES", 1)
+    monkeypatch.setattr("threepass.passes.sums._SPILL_BYTES", 1)
     X, Z = rows(40), whole_numbers(40, WIDTH)
     total = TallSum.zero(D, WIDTH) if empty else summed(X[:9], Z[:9])
     total = spilled({"a": total}, empty)["a"]

@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from pipeline import Corpus, MomentLabeler, Planted, ingest_matrices, ingest_planted
-from pipeline.ingest.synthetic import Lengths
+from threepass import Corpus, MomentLabeler, Planted, ingest_matrices, ingest_planted
+from threepass.ingest.synthetic import Lengths
 
 EVIL = '<script>document.title = "owned"</script>'
 UGLY = (
@@ -45,7 +45,7 @@ def fitted(tmp_path_factory: pytest.TempPathFactory) -> Fitted:
 
 @pytest.fixture(scope="session")
 def page(fitted: Fitted, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    from pipeline import write_report
+    from threepass import write_report
 
     path = tmp_path_factory.mktemp("page") / "report.html"
     texts = {int(i): f"Some running text with word{i % 50} and {EVIL}\nand more." for i in np.arange(1500)}

@@ -8,12 +8,12 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from pipeline.model.scores import Scores
-from pipeline.report import figures
-from pipeline.report.layout import distances, flat_map, spread
-from pipeline.report.measures import FrequencyBand
-from pipeline.report.svg import Axis, element, nice_ticks, short
 from tests.report.conftest import EVIL, Fitted
+from threepass.metrics.scores import Scores
+from threepass.report import figures
+from threepass.report.layout import distances, flat_map, spread
+from threepass.report.measures import FrequencyBand
+from threepass.report.svg import Axis, element, nice_ticks, short
 
 
 def check_inside(drawing: str) -> None:

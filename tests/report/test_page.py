@@ -14,12 +14,12 @@ import numpy as np
 import pytest
 import scipy.sparse
 
-from pipeline import Corpus, MomentLabeler, StoreError, ingest_matrices, write_report
-from pipeline.report.facts import embedded, fit_command, fit_python
-from pipeline.report.measures import measure
-from pipeline.report.page import render
 from tests.report.conftest import EVIL, Fitted
 from tests.test_cli import check_one_line_error, threepass
+from threepass import Corpus, MomentLabeler, StoreError, ingest_matrices, write_report
+from threepass.report.facts import embedded, fit_command, fit_python
+from threepass.report.measures import measure
+from threepass.report.page import render
 
 VOID = {"meta", "link", "input", "img", "br"}
 
@@ -87,7 +87,7 @@ def test_page__names_are_harmless(page: Path) -> None:
     assert len(outline.scripts) == 2
     data, script = outline.scripts
     assert EVIL in {row[0] for row in json.loads(data)["rows"]}
-    assert script == files("pipeline.report").joinpath("script.js").read_text()
+    assert script == files("threepass.report").joinpath("script.js").read_text()
     assert "img" not in {tag for tag, _ in outline.elements}
     assert not any(name.startswith("on") for _, attrs in outline.elements for name in attrs)
     assert EVIL not in text

@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pipeline import MomentLabeler
-from pipeline.model import evaluation
-from pipeline.model.heads import Head
-from pipeline.report import facts
-from pipeline.report.measures import measure
-from pipeline.report.page import render
 from tests.model.test_heads import labelled_by_words
 from tests.report.conftest import Fitted
+from threepass import MomentLabeler
+from threepass.model import evaluation
+from threepass.parts.heads import Head
+from threepass.report import facts
+from threepass.report.measures import measure
+from threepass.report.page import render
 
 SEEN = "ignore:.*the model was trained on|.*are also among the training documents:UserWarning"
 
@@ -69,7 +69,7 @@ def test_headline__says_so_where_documents_were_seen(fitted: Fitted) -> None:
 def test_scores__are_probabilities_only_where_they_were_calibrated(
     kind: Any, n: int, is_calibrated: bool, fitted: Fitted, tmp_path: Any
 ) -> None:
-    from pipeline import ingest_matrices
+    from threepass import ingest_matrices
 
     X, Y = labelled_by_words(n + 200)
     model = MomentLabeler(3, head=kind).fit(X[:n], Y[:n])

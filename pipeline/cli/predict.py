@@ -1,0 +1,79 @@
+"""The command `threepass predict`: labels for a corpus, for tables of texts, or for a pipe."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ..corpus.store import Corpus
+from ..display import how_many
+from ..model.labeler import MomentLabeler
+from ..model.predictions import corpus_records, predict_to_file, prediction_lines, write_records
+from ..model.text_predictions import stream_predictions, text_predictions
+from ..progress import begin
+from .display import ProgressDisplay
+from .ingest import Encoding, names_of
+from .options import Overwrite, Quiet
+
+
+def predict(
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="A model.")],
+    source: Annotated[
+        str,
+        typer.Argument(
+            metavar="SRC", help="Documents to label: a corpus, JSON lines, CSV, Parquet, or - for a pipe."
+        ),
+    ],
+    out: Annotated[
+        Path,
+        typer.Argument(
+            metavar="OUT",
+            help="NAME.jsonl, NAME.csv or NAME.tsv, or - for stdout; for a corpus also NAME.parquet or "
+            "NAME.zarr. 'document' is the number of a row in its file, from 0: of the line of JSON lines, "
+            "blank ones counted; of the record of CSV, without the header.",
+        ),
+    ] = Path("-"),
+    top: Annotated[int, typer.Option(min=1, help="Labels for each document.")] = 5,
+    text: Annotated[
+        str | None, typer.Option(metavar="NAMES", help="Columns with text; as in training if absent.")
+    ] = None,
+    encoding: Encoding = None,
+    strict: Annotated[
+        bool,
+        typer.Option("--strict", help="Refuse rows that cannot be read; they are given an error if absent."),
+    ] = False,
+    overwrite: Overwrite = False,
+    quiet: Quiet = False,
+) -> None:
+    """Predict the best labels of every document."""
+    with ProgressDisplay(quiet) as progress:
+        begin(progress, "load")
+        labeler = MomentLabeler.load(model)
+    # results and bars would overwrite each other where both go to the terminal
+    hidden = out == Path("-") and sys.stdout.isatty()
+    with ProgressDisplay(quiet or hidden) as progress:
+        if Path(source).is_dir() or "://" in source:
+            corpus = Corpus.open(source)
+            if out == Path("-"):
+                sys.stdout.writelines(prediction_lines(corpus_records(labeler, corpus, top, progress)))
+                return
+            predict_to_file(labeler, corpus, out, k=top, overwrite=overwrite, progress=progress)
+            n_docs = corpus.n_docs
+        else:
+            columns = names_of(text)
+            if source == "-":
+                found = stream_predictions(
+                    labeler, sys.stdin.buffer, k=top, text=columns, encoding=encoding, strict=strict
+                )
+            else:
+                found = text_predictions(
+                    labeler, source, k=top, text=columns, encoding=encoding, strict=strict, progress=progress
+                )
+            if out == Path("-"):
+                sys.stdout.writelines(prediction_lines(found.records))
+                return
+            n_docs = write_records(found, out, labeler.label_names_, overwrite=overwrite)
+    print(f"{out}: the {how_many(top, 'best label')} of {how_many(n_docs, 'document')}")

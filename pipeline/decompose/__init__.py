@@ -1,1 +1,0 @@
-"""From moments to parameters: the eigenpairs of the whitened third moment."""

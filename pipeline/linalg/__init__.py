@@ -1,0 +1,1 @@
+"""Small dense linear algebra, and products of tall matrices with small ones."""

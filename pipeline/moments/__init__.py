@@ -1,0 +1,1 @@
+"""The paper: moments of words and labels, and what they decompose into."""

@@ -1,0 +1,1 @@
+"""What a label's score is made of."""

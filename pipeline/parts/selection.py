@@ -1,0 +1,234 @@
+"""Ridge strength, blend weights, smoothing and temperature, chosen on held-out training documents.
+
+Not every label of every held-out document is scored for every choice: a shortlist has a document's own
+labels, the best ones by each part of the blend, and some at random that stand for all the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from ..corpus.rows import SparseRows
+from ..tasks import map_tasks
+from ..types import Array
+from .scoring_kernels import keep_best
+from .selection_kernels import make_shortlist, pair_products, shortlist_measures
+
+STRENGTHS = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0)
+DAMPINGS = (0.0, 0.3, 1.0, 3.0, 10.0)
+MEMORY_WEIGHTS = (0.0, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
+TOPIC_WEIGHTS = (0.0, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
+SMOOTHINGS = (0.01, 0.1, 0.3)
+TEMPERATURES = (1.0, 2.0, 4.0)
+_BEST, _DRAWN = 30, 100
+_SCORE_BYTES = 8_000_000
+_ALL_LABELS = 256
+"""Up to so many labels, all of them are on every shortlist."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What the program decides by itself; these are its defaults where there is nothing to choose by."""
+
+    strength: float = 1.0
+    """lambda of the ridge regression."""
+    damping: float = 1.0
+    """A label's centroid is divided by its length plus this: labels seen once or twice are doubted."""
+    memory: float = 0.5
+    """Weight of the memory beside the ridge regression."""
+    topics: float = 0.2
+    """Weight of the topics, the square root of the refined posterior."""
+    smoothing: float = 0.1
+    temperature: float = 1.0
+
+    def as_dict(self) -> dict[str, float]:
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Shortlists:
+    """Pairs of a held-out document and a label, document after document."""
+
+    indptr: Array
+    labels: Array
+    hits: Array
+    weights: Array
+    n_threads: int | None = None
+
+    @classmethod
+    def of(
+        cls,
+        Y: SparseRows,
+        parts: Callable[[slice], Sequence[Array]],
+        seed: int,
+        n_threads: int | None = None,
+    ) -> Shortlists:
+        """Make them from the dense scores of each part of a blend, for some documents at a time.
+
+        Parameters
+        ----------
+        Y
+            (n, L): the documents' own labels.
+        parts
+            Some rows -> (s, L) scores by each part.
+        """
+        n, L = Y.shape
+        if L <= _ALL_LABELS:
+            best = np.tile(np.arange(L, dtype=np.int32), (n, 1))
+            none = np.zeros((n, 0), np.int64)
+            indptr, labels, hits, weights = make_shortlist(best, Y.indptr, Y.indices, none, L)
+            return cls(indptr, labels, hits, weights, n_threads)
+
+        def best_of(rows: slice) -> Array:
+            scores = parts(rows)
+            top = np.full((len(scores), rows.stop - rows.start, _BEST), -1, np.int32)
+            for labels, dense in zip(top, scores, strict=True):
+                keep_best(dense, 0, labels, np.full(labels.shape, -np.inf, np.float32))
+            return np.concatenate(list(top), axis=1)
+
+        tops = _for_some_rows(best_of, n, L, n_threads)
+        drawn = np.random.default_rng(seed).integers(L, size=(n, _DRAWN))
+        indptr, labels, hits, weights = make_shortlist(np.concatenate(tops), Y.indptr, Y.indices, drawn, L)
+        return cls(indptr, labels, hits, weights, n_threads)
+
+    @classmethod
+    def joined(cls, lists: Sequence[Shortlists]) -> Shortlists:
+        """Those of several sets of documents, one after the other."""
+        lengths = np.concatenate([np.diff(some.indptr) for some in lists])
+        return cls(
+            np.concatenate([[0], np.cumsum(lengths)]),
+            np.concatenate([some.labels for some in lists]),
+            np.concatenate([some.hits for some in lists]),
+            np.concatenate([some.weights for some in lists]),
+            lists[0].n_threads,
+        )
+
+    def products(self, F: Array, A: Array, filters: Array | None = None) -> Array:
+        """(m, pairs) float32: F diag(filter) A' at the pairs, for each of m filters; one that is all ones."""
+        filters = np.ones((1, F.shape[1]), np.float32) if filters is None else filters
+
+        def some(rows: slice) -> Array:
+            pairs = slice(self.indptr[rows.start], self.indptr[rows.stop])
+            out = np.empty((len(filters), pairs.stop - pairs.start), np.float32)
+            indptr = self.indptr[rows.start : rows.stop + 1] - pairs.start
+            pair_products(indptr, self.labels[pairs], F[rows], A, filters, out)
+            return out
+
+        return np.concatenate(self.for_some_rows(some, len(A)), axis=1)
+
+    def for_some_rows(self, function: Callable[[slice], Array], n_labels: int) -> list[Array]:
+        """`function` of some documents at a time: few enough to score so many labels of each."""
+        return _for_some_rows(function, len(self.indptr) - 1, n_labels, self.n_threads)
+
+    def measures_of(self, candidates: Sequence[Callable[[], Array]]) -> list[dict[str, float]]:
+        """AUC and P@k of each of some candidates' scores, which are made when they are measured."""
+        return map_tasks(
+            lambda scores: self.measures(scores()), candidates, name="choose", n_threads=self.n_threads
+        )
+
+    def measures(self, scores: Array) -> dict[str, float]:
+        """AUC and P@k of scores of the pairs, over the documents with labels."""
+        auc, precision = shortlist_measures(self.indptr, self.hits, self.weights, scores)
+        return {"auc": auc, **{f"p@{k}": float(p) for k, p in zip((1, 3, 5), precision, strict=True)}}
+
+
+def _for_some_rows(
+    function: Callable[[slice], Array], n: int, n_labels: int, n_threads: int | None
+) -> list[Array]:
+    step = max(1, min(-(-n // 8), _SCORE_BYTES // (4 * max(1, n_labels))))
+    rows = [slice(start, min(start + step, n)) for start in range(0, max(1, n), step)]
+    return map_tasks(function, rows, name="choose", n_threads=n_threads)
+
+
+def objective(measures: dict[str, float]) -> float:
+    """What choices are made by: AUC plus the mean of P@1, P@3 and P@5."""
+    return measures["auc"] + (measures["p@1"] + measures["p@3"] + measures["p@5"]) / 3
+
+
+@dataclass(frozen=True)
+class Parts:
+    """Scores at the pairs of the shortlists, for every choice there is."""
+
+    strengths: Sequence[float]
+    ridge: Array
+    """(strengths, pairs)."""
+    memory: Array
+    """(pairs,): X~ c_l."""
+    lengths: Array
+    """(pairs,): |c_l|."""
+    topics: Array | None = None
+    """(pairs,): sqrt(P Q')."""
+
+    def blend(self, choice: Choice) -> Array:
+        """(pairs,) float32: the scores that a choice gives."""
+        scores = self.ridge[list(self.strengths).index(choice.strength)].copy()
+        if choice.memory:
+            lengths = self.lengths + np.float32(choice.damping)
+            scores += np.float32(choice.memory) * self.memory / np.where(lengths > 0, lengths, 1)
+        if self.topics is not None and choice.topics:
+            scores += np.float32(choice.topics) * self.topics
+        return np.asarray(scores)
+
+
+def choose_blend(lists: Shortlists, parts: Parts, start: Choice) -> Choice:
+    """The best choice that changing one thing at a time leads to, until nothing gets better."""
+    options: dict[str, Sequence[float]] = {
+        "memory": MEMORY_WEIGHTS,
+        "topics": TOPIC_WEIGHTS if parts.topics is not None else (0.0,),
+        "strength": parts.strengths,
+        "damping": DAMPINGS,
+    }
+
+    def values(choices: list[Choice]) -> list[float]:
+        return [
+            objective(found)
+            for found in lists.measures_of([partial(parts.blend, choice) for choice in choices])
+        ]
+
+    return _climb(replace(start, topics=start.topics if parts.topics is not None else 0.0), options, values)
+
+
+def _climb(
+    choice: Choice, options: dict[str, Sequence[float]], values: Callable[[list[Choice]], list[float]]
+) -> Choice:
+    (best,), previous = values([choice]), None
+    while choice != previous:
+        previous = choice
+        for name, some in options.items():
+            changes: list[dict[str, Any]] = [
+                {name: value} for value in some if value != getattr(choice, name)
+            ]
+            candidates = [replace(choice, **change) for change in changes]
+            for candidate, found in zip(candidates, values(candidates), strict=True):
+                if found > best:
+                    best, choice = found, candidate
+    return choice
+
+
+def best_threshold(scores: Array, hits: Array, weights: Array) -> tuple[float, float]:
+    """The threshold with the best micro-F1, and that F1: 2 hits above it / (pairs above it + all hits).
+
+    Parameters
+    ----------
+    scores, hits, weights
+        Of (document, label) pairs, at least one of them a hit; `weights` says how many pairs each stands for.
+
+    Notes
+    -----
+    The threshold lies halfway between the last score above it and the next one below. Of equally good ones
+    the highest is taken.
+    """
+    order = np.argsort(-scores, kind="stable")
+    scores, hits, weights = scores[order].astype(np.float64), hits[order], weights[order].astype(np.float64)
+    above = np.cumsum(weights)
+    found = np.cumsum(weights * hits)
+    last = np.append(scores[1:] < scores[:-1], True)  # of equal scores; all of them are above, or none
+    f1 = np.where(last, 2 * found / (above + found[-1]), 0)
+    best = int(np.argmax(f1))
+    below = scores[best + 1] if best + 1 < len(scores) else scores[best]
+    return float((scores[best] + below) / 2), float(f1[best])

@@ -1,0 +1,1 @@
+"""Passes on the workers of a Dask cluster."""

@@ -1,0 +1,165 @@
+"""Segments on the workers of a Dask cluster.
+
+What a worker needs and what it makes goes through files: the arrays of a pass as memory maps, the corpus by
+its own address, and the sums of a segment into the run directory. So a worker that is lost takes nothing with
+it but the segments it was at, and nothing large passes through the scheduler. All of them must see the same
+files, at the same paths.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, fields, is_dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ...corpus.store import Corpus
+from ...errors import StoreError, ThreepassError
+from ...storage.destination import temporary_folder
+from ...tasks import keep_memory, one_blas_thread
+from ..checkpoints import INPUTS, ReadFiles, segment_path, segment_stamp
+from ..kept_sums import write_partial
+from ..segments import Segment
+from ..stream import Advance, ReadAhead, Stream
+from ..sums import Sums
+from .tasks import cluster_results, news_to
+
+if TYPE_CHECKING:
+    from ..runner import Pass
+
+_ROUNDS = 3
+"""How often sums may turn out to be damaged on their way before the disk is to blame."""
+
+
+def run_remotely(
+    client: Any,
+    work: Pass,
+    corpus: Corpus,
+    segments: Sequence[Segment],
+    files: ReadFiles,
+    advance: Advance,
+) -> Iterator[Sums]:
+    """The sums of each segment, in their order, each as soon as it and those before it are done."""
+    of_number = {segment.number: segment for segment in segments}
+    found: set[int] = set()  # what an earlier run has left
+
+    def finished(missing: list[Segment], remote: RemoteStream) -> Iterator[None]:
+        """Something may be there to be merged: what was there before, then whatever gets done."""
+        yield
+        for segment, told in cluster_results(
+            client,
+            remote,
+            missing,
+            name=work.name,
+            number_of=lambda segment: segment.number,
+            on_news=lambda number, done: advance(of_number[number], done),
+        ):
+            files.log_segment(segment, *told)
+            found.discard(segment.number)
+            yield
+
+    with _on_disk(files) as (files, temporary):
+        assert files.folder is not None
+        like, waiting = work.zero(), list(segments)
+        found |= {number for number in of_number if files.segment_path(number).exists()}
+        with temporary_folder(INPUTS, files.folder) as inputs:
+            folder = files.folder.absolute()
+            remote = RemoteStream(_by_path(work, inputs.absolute()), corpus, folder, files.stamp)
+            for _ in range(_ROUNDS):
+                missing = [segment for segment in waiting if not files.segment_path(segment.number).exists()]
+                for _ in finished(missing, remote):
+                    while waiting and (sums := files.segment(waiting[0].number, like)) is not None:
+                        segment = waiting.pop(0)
+                        if segment.number in found:
+                            files.run.reused += 1
+                            advance(segment, segment.n_docs)
+                        yield sums
+                        if temporary:
+                            files.segment_path(segment.number).unlink()
+                if not waiting:
+                    return
+        raise StoreError(
+            f"The sums of segment {waiting[0].number} of '{work.name}' were damaged {_ROUNDS} times between "
+            f"worker and here. They lie in {files.folder}. Check that disk, and that all workers share it."
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteStream:
+    """The task of a segment in another process: small to send, and so is what it returns."""
+
+    work: Any
+    corpus: Corpus
+    folder: Path
+    stamp: dict[str, Any]
+
+    def __call__(self, segment: Segment, topic: str) -> tuple[float, str]:
+        """Put the sums where they are expected, and tell the seconds it took, and where."""
+        tell, where = news_to(topic)
+        started = time.monotonic()
+        keep_memory()
+        tell(segment.number, 0)
+        with one_blas_thread(), ReadAhead(self.corpus, {}, [segment], 1) as reads:
+            stream = Stream(_with_arrays(self.work), reads, advance=lambda of, done: tell(of.number, done))
+            sums = stream(segment)
+        path = segment_path(self.folder, segment.number)
+        try:
+            write_partial(path, sums, segment_stamp(self.stamp, segment.number))
+        except OSError as error:
+            raise StoreError(
+                f"A worker could not write {path}: {error.strerror}. "
+                "Give the run directory more space, and let it lie where every worker can write."
+            ) from error
+        return time.monotonic() - started, where
+
+
+@contextmanager
+def _on_disk(files: ReadFiles) -> Iterator[tuple[ReadFiles, bool]]:
+    """The same files; in a temporary directory where nothing is to be kept, and whether that is so."""
+    if files.folder is not None:
+        yield files, False
+        return
+    with temporary_folder() as folder:
+        yield replace(files, folder=folder), True
+
+
+@dataclass(frozen=True, slots=True)
+class _Stored:
+    """Stands for an array that lies on disk."""
+
+    path: Path
+
+
+def _by_path(value: Any, folder: Path) -> Any:
+    """A pass, or anything in it, with every array put on disk."""
+    if isinstance(value, np.ndarray):
+        path = folder.absolute() / f"{len(list(folder.iterdir()))}.npy"
+        np.save(path, value)
+        return _Stored(path)
+    return _mapped(lambda part: _by_path(part, folder), value)
+
+
+def _with_arrays(value: Any) -> Any:
+    """The same with the arrays again, as memory maps."""
+    if isinstance(value, _Stored):
+        try:
+            return np.load(value.path, mmap_mode="r")
+        except FileNotFoundError as error:
+            raise ThreepassError(
+                f"A worker does not see {value.path}. Workers must share a disk with the process that fits. "
+                "Pass run_dir (--run-dir) on storage that all of them have at the same path."
+            ) from error
+    return _mapped(_with_arrays, value)
+
+
+def _mapped(function: Callable[[Any], Any], value: Any) -> Any:
+    """`function` of the parts that a tuple or a dataclass is made of."""
+    if isinstance(value, tuple):
+        return tuple(map(function, value))
+    if is_dataclass(value) and not isinstance(value, type):
+        return replace(value, **{field.name: function(getattr(value, field.name)) for field in fields(value)})
+    return value

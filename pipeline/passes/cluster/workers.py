@@ -1,0 +1,164 @@
+"""Workers for the command line: of its own, on this machine, or those of a cluster that runs already.
+
+The workers of its own listen on the loopback interface alone, and speak to each other by certificates that
+are made for the occasion: nobody else on the machine can hand them work. What they write lies in a directory
+that is nobody else's.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import warnings
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, nullcontext
+from dataclasses import dataclass
+from multiprocessing import resource_tracker
+from pathlib import Path
+from typing import Any
+
+import dask
+from dask.utils import parse_bytes
+
+from ...errors import InputError, ThreepassError
+from ...storage.destination import temporary_folder
+
+LOOPBACK = "127.0.0.1"
+DASHBOARD = f"{LOOPBACK}:8787"
+TTL = "30s"
+"""A worker that gives no sign of life for so long is restarted."""
+
+
+PATIENCE = "20s"
+"""How long a scheduler may take to answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Workers:
+    """Which workers there shall be: none, where neither a number nor a scheduler is given."""
+
+    number: int = 0
+    threads: int = 1
+    """Of each worker."""
+    memory: str = "auto"
+    """What each worker may take before it is restarted; `auto` is its share of the machine's."""
+    scheduler: str | None = None
+    """Address of a cluster that runs already, as in tcp://host:8786."""
+    tls: tuple[Path | None, Path | None, Path | None] = (None, None, None)
+    """Certificate of the authority, own certificate, and own key, as Dask takes them."""
+    dashboard: str = DASHBOARD
+
+    @property
+    def any(self) -> bool:
+        return self.number > 0 or self.scheduler is not None
+
+    def check(self) -> None:
+        if self.number and self.scheduler:
+            raise InputError(
+                f"Workers are either started here or there already. Found --workers {self.number} and "
+                f"--scheduler {self.scheduler}. Give one of them."
+            )
+        if any(self.tls) and not self.scheduler:
+            raise InputError(
+                "Certificates are for a cluster that runs already. Found no --scheduler. Give its address."
+            )
+        try:
+            parse_bytes(self.memory if self.memory != "auto" else "1")
+        except ValueError as error:
+            raise InputError(
+                f"--worker-memory is not a size. Found '{self.memory}'. Write it as in 4GB."
+            ) from error
+
+
+@contextmanager
+def connected(workers: Workers, report: Path | None = None) -> Iterator[Any]:
+    """A `distributed.Client` of these workers, or None where there shall be none.
+
+    Parameters
+    ----------
+    report
+        Where Dask's own account of the run shall be written, a page of HTML that needs no network.
+    """
+    workers.check()
+    if not workers.any:
+        if report is not None:
+            raise InputError(
+                "A performance report tells of workers. Found neither --workers nor --scheduler. Give one."
+            )
+        yield None
+        return
+    from distributed import performance_report
+
+    with ExitStack() as stack:
+        client = _joined(stack, workers) if workers.scheduler else _started(stack, workers)
+        stack.enter_context(
+            nullcontext() if report is None else performance_report(filename=str(report), mode="inline")
+        )
+        yield client
+
+
+def _started(stack: ExitStack, workers: Workers) -> Any:
+    from distributed import Client, LocalCluster
+
+    folder = stack.enter_context(temporary_folder("threepass-workers-"))
+    # the loss of a worker is told of once, by us, and not by everybody who notices
+    for name in ("nanny", "scheduler", "core", "worker"):
+        logging.getLogger(f"distributed.{name}").setLevel(logging.ERROR)
+    logging.getLogger("tornado.application").setLevel(logging.CRITICAL)  # a browser that goes away
+    stack.enter_context(
+        dask.config.set({"distributed.scheduler.worker-ttl": TTL, "temporary-directory": str(folder)})
+    )
+    try:
+        with warnings.catch_warnings(), _left_alone_by_ctrl_c():
+            warnings.filterwarnings("ignore", message="Port .* is already in use")
+            cluster = LocalCluster(
+                n_workers=workers.number,
+                threads_per_worker=workers.threads,
+                memory_limit=workers.memory,
+                host=LOOPBACK,
+                dashboard_address=workers.dashboard,
+                local_directory=str(folder),
+                security=True,
+            )
+    except (OSError, RuntimeError, TimeoutError) as error:
+        raise ThreepassError(f"The workers could not be started: {error}. Try fewer of them.") from error
+    stack.enter_context(cluster)
+    return stack.enter_context(Client(cluster))
+
+
+@contextmanager
+def _left_alone_by_ctrl_c() -> Iterator[None]:
+    """Within, threads and processes are started that Ctrl-C does not reach: who started them ends them.
+
+    What a thread blocks, the threads and processes that it starts block too, workers that are restarted among
+    them. The tracker of shared resources would also tell a terminal what workers that were killed left open.
+    """
+    if "PYTHONWARNINGS" not in os.environ:
+        os.environ["PYTHONWARNINGS"] = "ignore:resource_tracker"
+        resource_tracker.ensure_running()
+        del os.environ["PYTHONWARNINGS"]
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+
+
+def _joined(stack: ExitStack, workers: Workers) -> Any:
+    from distributed import Client
+    from distributed.security import Security
+
+    ca_file, cert, key = (None if path is None else str(path) for path in workers.tls)
+    security = (
+        Security(tls_ca_file=ca_file, tls_client_cert=cert, tls_client_key=key, require_encryption=True)
+        if any(workers.tls)
+        else None
+    )
+    try:
+        client = Client(workers.scheduler, security=security, timeout=PATIENCE)
+    except (OSError, TimeoutError, ValueError) as error:
+        raise ThreepassError(
+            f"No scheduler answers at {workers.scheduler}: {error}. Check the address, and the certificates."
+        ) from error
+    return stack.enter_context(client)

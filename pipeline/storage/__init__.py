@@ -1,0 +1,1 @@
+"""Where bytes lie: whole-or-nothing destinations, locks, checksums, limits on what is read."""

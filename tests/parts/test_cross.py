@@ -1,0 +1,599 @@
+"""The word-label cross moment: sums, pruning and the pass that makes them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests import naive_heads as naive
+from tests.passes.conftest import (
+    CLOSE,
+    PARTS,
+    Cut,
+    Dense,
+    assert_close,
+    chosen,
+    cuts,
+    dense_rows,
+    normal,
+    run,
+    sparse_rows,
+    ugly_matrices,
+)
+from threepass import Corpus
+from threepass.parts import cross, cross_kernels
+from threepass.parts.cross import MOST_ENTRIES, Cross, CrossMoment
+from threepass.parts.held_out import SetAside
+from threepass.parts.weighting import Weighting
+from threepass.passes import kernels
+from threepass.passes.sums import Sums, merge_into
+from threepass.passes.tall import tall_bytes
+
+Triple = tuple[np.ndarray, np.ndarray, np.ndarray]
+L, D = 6, 13
+
+
+def shuffled_triple(M: np.ndarray, seed: int = 0) -> Triple:
+    """The CSR triple of M (L, D), the words of each label in any order."""
+    rng = np.random.default_rng(seed)
+    words = [rng.permutation(np.flatnonzero(row)) for row in M]
+    indptr = np.concatenate([[0], np.cumsum([len(row) for row in words])]).astype(np.int64)
+    values = [row[order] for row, order in zip(M, words, strict=True)]
+    return indptr, np.concatenate(words).astype(np.int32), np.concatenate(values).astype(np.float32)
+
+
+def dense_triple(indptr: np.ndarray, indices: np.ndarray, values: np.ndarray, n_columns: int) -> np.ndarray:
+    """(L, D), after a check that no word stands twice with a label."""
+    out = np.zeros((len(indptr) - 1, n_columns))
+    assert indptr[0] == 0
+    assert indptr[-1] == len(indices) == len(values)
+    for label, (start, stop) in enumerate(pairwise(indptr)):
+        assert len(set(indices[start:stop].tolist())) == stop - start
+        out[label, indices[start:stop]] = values[start:stop]
+    return out
+
+
+def dense_moment(moment: CrossMoment) -> np.ndarray:
+    moment.settle()
+    assert moment.nnz == len(moment.indices)
+    assert moment.indptr.dtype == np.int64
+    assert moment.indices.dtype == np.int32
+    assert moment.values.dtype == np.float32
+    return dense_triple(moment.indptr, moment.indices, moment.values, moment.n_terms)
+
+
+def moment_of(M: np.ndarray, most_entries: int = MOST_ENTRIES) -> CrossMoment:
+    return CrossMoment(*shuffled_triple(M), M.shape[1], most_entries)
+
+
+def weights(n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """X~ and Y: no two sums of weights are equal, so that there is one way to keep the largest."""
+    X, Y = ugly_matrices(n, D, L, seed)
+    rng = np.random.default_rng(seed)
+    Y[:, 0] = rng.random(n) < 0.8  # a common label among rare ones
+    return (X * rng.uniform(0.5, 1, X.shape)).astype(np.float32), Y
+
+
+def whole_numbers(*shape: int) -> np.ndarray:
+    """float32 that add and multiply without rounding, half of them zero."""
+    rng = np.random.default_rng(shape)
+    return (rng.integers(1, 9, shape) * (rng.random(shape) < 0.5)).astype(np.float32)
+
+
+def add(moment: CrossMoment, X: np.ndarray, Y: np.ndarray) -> CrossMoment:
+    moment.add(sparse_rows(X, np.float32), sparse_rows(Y))
+    return moment.settle()
+
+
+# -- kernels --------------------------------------------------------------------------------------------
+
+
+def documents_added(M: np.ndarray, X: np.ndarray, Y: np.ndarray, most: int) -> Triple:
+    docs = [np.flatnonzero(column) for column in Y.T]
+    docs_indptr = np.concatenate([[0], np.cumsum([len(d) for d in docs])])
+    x = sparse_rows(X, np.float32)
+    return cross_kernels.add_documents(
+        *shuffled_triple(M),
+        x.indptr,
+        x.indices,
+        x.values,
+        docs_indptr.astype(np.int64),
+        np.concatenate(docs).astype(np.int32),
+        M.shape[1],
+        most,
+    )
+
+
+@pytest.mark.parametrize("most", [D, 100])
+@pytest.mark.parametrize("before", ["nothing", "something"])
+@pytest.mark.parametrize("n", [0, 1, 40])
+def test_add_documents__equal_the_dense_product(n: int, before: str, most: int) -> None:
+    X, Y = whole_numbers(n, D), ugly_matrices(40, D, L)[1][:n]
+    M = whole_numbers(L, D) * (before == "something")
+    M[1] = 0
+    indptr, indices, values = documents_added(M, X, Y, most)
+    assert (indptr.dtype, indices.dtype, values.dtype) == (np.int64, np.int32, np.float32)
+    np.testing.assert_array_equal(dense_triple(indptr, indices, values, D), M + naive.cross_moment(X, Y))
+
+
+@pytest.mark.parametrize("most", [1, 2, 5, D - 1])
+@pytest.mark.parametrize("before", ["nothing", "something"])
+@pytest.mark.parametrize("n", [0, 1, 40])
+def test_add_documents__only_the_largest_entries_of_the_sum(n: int, before: str, most: int) -> None:
+    X, Y = (side[:n] for side in weights(40))
+    M = naive.cross_moment(*weights(30, seed=7)) * (before == "something")
+    kept = dense_triple(*documents_added(M, X, Y, most), D)
+    total = M.astype(np.float32) + naive.cross_moment(X, Y)
+    assert n < 40 or most > 5 or (np.count_nonzero(total, axis=1) > most).sum() > 1
+    np.testing.assert_allclose(kept, naive.largest(total, most), **CLOSE)
+
+
+def test_add_documents__the_first_of_equal_ones() -> None:
+    """First those that were there, in their order, then words as they turn up."""
+    x = sparse_rows(np.array([[0, 0, 1, 2], [1, 0, 0, 1]]), np.float32)
+    indptr, indices, values = np.array([0, 2]), np.array([3, 1], np.int32), np.array([2, 1], np.float32)
+    for most, expected in {1: [3], 2: [3, 1], 3: [3, 1, 2], 4: [3, 1, 2, 0]}.items():
+        kept = cross_kernels.add_documents(
+            indptr,
+            indices,
+            values,
+            x.indptr,
+            x.indices,
+            x.values,
+            np.array([0, 2]),
+            np.array([0, 1], np.int32),
+            4,
+            most,
+        )
+        assert kept[0].tolist() == [0, most]
+        assert kept[1].tolist() == expected
+        assert kept[2].tolist() == [5, 1, 1, 1][:most]
+
+
+def test_add_documents__a_word_of_no_weight_is_no_entry() -> None:
+    x = sparse_rows(np.array([[1, 1, 0], [1, 0, 1]]), np.float32)
+    assert x.values is not None
+    x.values[:] = [0, 3, 0, 4]
+    X, Y = dense_rows(x), np.array([[1, 1], [1, 0]])
+    moment = CrossMoment.zero(2, 3)
+    for _ in range(2):
+        moment.add(x, sparse_rows(Y))
+    assert moment.nnz == 3
+    np.testing.assert_array_equal(dense_moment(moment), 2 * naive.cross_moment(X, Y))
+
+
+@pytest.mark.parametrize("most", [1, 2, 5, D - 1, D, 100])
+def test_largest_entries__equal_sorting(most: int) -> None:
+    M = np.random.default_rng(1).permutation(L * D).reshape(L, D) + 1.0
+    M[0] = 0
+    M[1, 3:] = 0
+    triple = cross_kernels.largest_entries(*shuffled_triple(M), most)
+    np.testing.assert_array_equal(dense_triple(*triple, D), naive.largest(M, most))
+
+
+def test_largest_entries__the_first_of_equal_ones() -> None:
+    indptr = np.array([0, 5, 7, 7])
+    indices = np.array([9, 2, 5, 0, 4, 3, 1], np.int32)
+    values = np.array([1, 3, 1, 2, 1, 6, 6], np.float32)
+    kept = cross_kernels.largest_entries(indptr, indices, values, 3)
+    assert [part.tolist() for part in kept] == [[0, 3, 5, 5], [9, 2, 0, 3, 1], [1, 3, 2, 6, 6]]
+    kept = cross_kernels.largest_entries(indptr, indices, values, 1)
+    assert [part.tolist() for part in kept] == [[0, 1, 2, 2], [2, 3], [3, 6]]
+
+
+sizes = st.one_of(
+    st.floats(2.0**-149, 2.0**127, width=32),  # of any size, below the normal ones too
+    st.floats(1, 1.125, width=32),  # alike in their upper bits
+    st.sampled_from([0.5, 1.0, float(np.nextafter(np.float32(1), np.float32(2))), 1.125]),  # equal ones
+)
+
+
+@given(values=st.lists(sizes, min_size=1, max_size=40), most=st.integers(1, 41))
+def test_largest_entries__of_numbers_of_any_size(values: list[float], most: int) -> None:
+    row = np.array(values, np.float32)
+    places = np.arange(len(row), dtype=np.int32)[::-1].copy()
+    indptr, indices, kept = cross_kernels.largest_entries(np.array([0, len(row)]), places, row, most)
+    # a sort that leaves equal ones in their order, cut, and put back in the order of the row
+    expected = sorted(sorted(range(len(row)), key=lambda i: -row[i])[:most])
+    assert indptr.tolist() == [0, len(expected)]
+    np.testing.assert_array_equal(kept, row[expected])
+    np.testing.assert_array_equal(indices, places[expected])
+
+
+def test_largest_entries__of_nothing() -> None:
+    kept = cross_kernels.largest_entries(*shuffled_triple(np.zeros((L, D))), 2)
+    assert [len(part) for part in kept] == [L + 1, 0, 0]
+
+
+@pytest.mark.parametrize("s", [0, 1, 3])
+def test_add_directions__equal_the_dense_product(s: int) -> None:
+    rng = np.random.default_rng(s)
+    M = whole_numbers(L, D)
+    M[2] = 0
+    label_weights = rng.integers(1, 5, L).astype(np.float32)
+    columns = rng.integers(0, 4, (L, s)).astype(np.int32)  # a column may come up twice
+    signs = rng.choice([-1, 1], (L, s)).astype(np.float32)
+    G = np.zeros((L, 4))
+    for label in range(L):
+        for column, sign in zip(columns[label], signs[label], strict=True):
+            G[label, column] += label_weights[label] * sign
+    before = whole_numbers(D, 4)
+    out = before.copy()
+    cross_kernels.add_directions(*shuffled_triple(M), label_weights, columns, signs, 0, len(out), out)
+    np.testing.assert_array_equal(out, before + M.T @ G)
+
+
+@pytest.mark.parametrize("n", [0, 1, 9])
+@pytest.mark.parametrize(("first", "t"), [(0, L), (0, 2), (2, 3), (L - 1, 1), (3, 0)])
+def test_add_scores__equal_the_dense_product(n: int, first: int, t: int) -> None:
+    X, C = whole_numbers(n, D), whole_numbers(D, L)
+    C[4] = 0
+    x, c = sparse_rows(X, np.float32), sparse_rows(C, np.float32)
+    before = whole_numbers(n, t)
+    out = before.copy()
+    cross_kernels.add_scores(x.indptr, x.indices, x.values, c.indptr, c.indices, c.values, first, out)
+    np.testing.assert_array_equal(out, before + X @ C[:, first : first + t])
+
+
+# -- the moment -----------------------------------------------------------------------------------------
+
+
+def test_zero__holds_nothing() -> None:
+    moment = CrossMoment.zero(L, D)
+    assert moment.most_entries == MOST_ENTRIES
+    assert (moment.n_labels, moment.nnz) == (L, 0)
+    np.testing.assert_array_equal(dense_moment(moment), np.zeros((L, D)))
+    np.testing.assert_array_equal(moment.lengths(), np.zeros(L))
+    assert moment.by_word().shape == (D, L)
+    assert moment.cut() is moment
+    assert (moment + moment).nnz == 0
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 40])
+def test_add__equals_the_plain_sum(n: int) -> None:
+    X, Y = weights(n)
+    moment = add(CrossMoment.zero(L, D), X, Y)
+    np.testing.assert_allclose(dense_moment(moment), naive.cross_moment(X, Y), **CLOSE)
+    add(moment, X[::-1], Y)
+    expected = naive.cross_moment(X, Y) + naive.cross_moment(X[::-1], Y)
+    np.testing.assert_allclose(dense_moment(moment), expected, **CLOSE)
+
+
+def test_add__many_documents_in_single_precision() -> None:
+    """As many additions as a common label may see in a block: sums err by a few units in the last place."""
+    n = 20_000
+    X = np.random.default_rng(0).uniform(0.5, 1, (n, 3)).astype(np.float32)
+    moment = add(CrossMoment.zero(1, 3), X, np.ones((n, 1)))
+    np.testing.assert_allclose(dense_moment(moment)[0], X.sum(axis=0, dtype=np.float64), rtol=5e-6)
+
+
+def test_plus__adds_and_leaves_both_as_they_were() -> None:
+    parts = [weights(30, seed) for seed in (1, 2)]
+    one, other = (add(CrossMoment.zero(L, D), X, Y) for X, Y in parts)
+    before = [dense_moment(moment) for moment in (one, other)]
+    both = one + other
+    for moment, kept in zip((one, other), before, strict=True):
+        np.testing.assert_array_equal(dense_moment(moment), kept)
+    expected = sum(naive.cross_moment(X, Y) for X, Y in parts)
+    np.testing.assert_allclose(dense_moment(both), expected, **CLOSE)
+    add(both, *parts[0])
+    np.testing.assert_array_equal(dense_moment(one), before[0])
+
+
+def test_plus__zero_changes_nothing() -> None:
+    moment = add(CrossMoment.zero(L, D, 20), *weights(30))
+    for both in (moment + CrossMoment.zero(L, D, 20), CrossMoment.zero(L, D, 20) + moment):
+        np.testing.assert_array_equal(dense_moment(both), dense_moment(moment))
+        assert both.most_entries == 20
+
+
+def test_lengths__equal_the_dense_norm() -> None:
+    M = whole_numbers(L, D)
+    M[3] = 0
+    lengths = moment_of(M).lengths()
+    assert lengths.dtype == np.float64
+    np.testing.assert_allclose(lengths, np.linalg.norm(M.astype(np.float64), axis=1), rtol=1e-12)
+
+
+def test_by_word__equals_the_transpose() -> None:
+    M = whole_numbers(L, D)
+    M[3] = M[:, 5] = M[:, -1] = 0
+    moment = moment_of(M)
+    rows = moment.by_word()
+    assert rows.values is not None
+    assert (rows.indptr.dtype, rows.indices.dtype, rows.values.dtype) == (np.int64, np.int32, np.float32)
+    np.testing.assert_array_equal(dense_rows(rows), M.T)
+    for start, stop in pairwise(rows.indptr):
+        assert (np.diff(rows.indices[start:stop]) > 0).all()
+    rows.values[:] = 7  # of its own
+    np.testing.assert_array_equal(dense_moment(moment), M)
+
+
+def test_by_word__scores_documents() -> None:
+    X, Y = weights(40)
+    moment = add(CrossMoment.zero(L, D), X, Y)
+    C, x = moment.by_word(), sparse_rows(X, np.float32)
+    out = np.zeros((40, 4), np.float32)
+    cross_kernels.add_scores(x.indptr, x.indices, x.values, C.indptr, C.indices, C.values, 1, out)
+    np.testing.assert_allclose(out, X @ naive.cross_moment(X, Y).T[:, 1:5], **CLOSE)
+
+
+# -- pruning --------------------------------------------------------------------------------------------
+
+
+@given(lengths=st.lists(st.integers(0, 30), min_size=1, max_size=12), most_entries=st.integers(0, 200))
+def test_entries_each__as_many_as_fit(lengths: list[int], most_entries: int) -> None:
+    each = cross._entries_each(np.array(lengths), most_entries)
+    if sum(lengths) <= most_entries:
+        assert each is None
+    else:
+        assert each == naive.entries_each(lengths, most_entries)
+
+
+def room(most_entries: int) -> int:
+    """Entries that may be kept while sums are made."""
+    return most_entries * 5 // 4
+
+
+@pytest.mark.parametrize("most_entries", [L, 11, 20, 30, 38, 1000])
+def test_cut__equals_the_plain_pruning(most_entries: int) -> None:
+    M = naive.cross_moment(*weights(40))
+    assert 38 < np.count_nonzero(M) < 1000
+    moment = moment_of(M, most_entries)
+    before = dense_moment(moment)
+    cut = moment.cut()
+    np.testing.assert_allclose(dense_moment(cut), naive.pruned(M, most_entries), **CLOSE)
+    assert (cut.n_terms, cut.most_entries) == (D, most_entries)
+    assert cut.nnz <= most_entries
+    np.testing.assert_array_equal(dense_moment(moment), before)
+    assert cut.cut() is cut
+    assert (cut is moment) == (most_entries == 1000)
+
+
+@pytest.mark.parametrize("most_entries", [20, 30, 38])
+def test_cut__after_sums_that_were_not_pruned(most_entries: int) -> None:
+    """With enough room for all entries that there may be, the end alone decides what is left."""
+    X, Y = weights(40)
+    moment = add(CrossMoment.zero(L, D), X, Y)
+    cut = replace(moment, most_entries=most_entries).cut()
+    np.testing.assert_allclose(
+        dense_moment(cut), naive.pruned(naive.cross_moment(X, Y), most_entries), **CLOSE
+    )
+
+
+@pytest.mark.parametrize("most_entries", [L, 25, 40, 60])
+def test_pruning__after_every_addition(most_entries: int) -> None:
+    moment, M = CrossMoment.zero(L, D, most_entries), np.zeros((L, D))
+    for seed in range(4):
+        X, Y = weights(12, seed)
+        add(moment, X, Y)
+        M = naive.pruned_sum(M, X, Y, most_entries)
+        np.testing.assert_allclose(dense_moment(moment), M, **CLOSE)
+        assert moment.nnz <= room(most_entries)
+    other = add(CrossMoment.zero(L, D, most_entries), *weights(12, 9))
+    # the rows of the other, as documents with one label each
+    expected = naive.pruned_sum(M, dense_moment(other), np.eye(L), most_entries)
+    both = moment + other
+    np.testing.assert_allclose(dense_moment(both), expected, **CLOSE)
+    assert both.nnz <= room(most_entries)
+    np.testing.assert_allclose(dense_moment(both.cut()), naive.pruned(expected, most_entries), **CLOSE)
+
+
+def test_pruning__what_is_small_at_first_may_grow() -> None:
+    """One label and room for four words, and for a fifth while sums are made."""
+    first, second = np.array([[9, 8, 7, 6, 1]]), np.array([[0, 0, 0, 0, 9]])
+    moment = add(CrossMoment.zero(1, 5, most_entries=4), first, np.ones((1, 1)))
+    assert moment.nnz == 5
+    np.testing.assert_array_equal(dense_moment(moment.cut()), [[9, 8, 7, 6, 0]])
+    add(moment, second, np.ones((1, 1)))
+    np.testing.assert_array_equal(dense_moment(moment.cut()), [[9, 8, 7, 0, 10]])
+
+
+def test_pruning__rare_labels_stay_whole_and_typical_words_stay() -> None:
+    X, Y = weights(60)
+    Y[:, 1:3] = 0
+    Y[np.flatnonzero((X > 0).sum(axis=1) == 3)[:2], [1, 2]] = 1
+    M = naive.cross_moment(X, Y)
+    assert np.count_nonzero(M, axis=1)[:3].tolist() == [(X > 0).any(axis=0).sum(), 3, 3]
+    summed = add(CrossMoment.zero(L, D, 30), X, Y)
+    assert summed.nnz > 30
+    for moment in (summed, summed.cut(), (summed + CrossMoment.zero(L, D, 30)).cut()):
+        kept = dense_moment(moment)
+        np.testing.assert_allclose(kept[1:3], M[1:3], rtol=1e-6)
+        left_out = (kept == 0) & (M > 0)
+        assert left_out[0].any()
+        for label in np.flatnonzero(left_out.any(axis=1)):
+            assert kept[label][kept[label] > 0].min() > M[label][left_out[label]].max()
+
+
+def test_pruning__every_label_keeps_its_best_word_when_labels_outnumber_entries() -> None:
+    X, Y = weights(40)
+    M = naive.cross_moment(X, Y)
+    summed = add(CrossMoment.zero(L, D, 2), X, Y)
+    for moment in (summed, summed.cut()):
+        kept = dense_moment(moment)
+        np.testing.assert_array_equal(np.count_nonzero(kept, axis=1), M.any(axis=1))
+        np.testing.assert_allclose(kept.max(axis=1), M.max(axis=1), rtol=1e-6)
+
+
+@given(
+    most_entries=st.integers(L, 50),
+    cut=st.lists(st.integers(0, 50), max_size=5),
+    values=st.sampled_from(["distinct", "ties"]),
+    seed=st.integers(0, 50),
+)
+def test_most_entries__never_exceeded(most_entries: int, cut: list[int], values: str, seed: int) -> None:
+    """By no more than a quarter while sums are made, and not at all at the end."""
+    X, Y = weights(50, seed)
+    if values == "ties":
+        X = (X > 0) * np.float32(1)
+    bounds = [0, *sorted(cut), 50]
+    moments = []
+    for start, stop in pairwise(bounds):
+        moment = CrossMoment.zero(L, D, most_entries)
+        for rows in (slice(start, stop), slice(stop, stop + 5)):
+            before = np.count_nonzero(dense_moment(moment), axis=1)
+            add(moment, X[rows], Y[rows])
+            after = np.count_nonzero(dense_moment(moment), axis=1)
+            assert moment.nnz <= room(most_entries)
+            # what all labels may keep is not taken from any of them
+            assert (after >= np.minimum(before, room(most_entries) // L)).all()
+        moments.append(moment)
+    total = moments[0]
+    for moment in moments[1:]:
+        nnz = np.count_nonzero(dense_moment(total) + dense_moment(moment))
+        upper_bound = total.nnz + moment.nnz
+        total = total + moment
+        assert total.most_entries == most_entries
+        assert total.nnz <= room(most_entries)
+        if upper_bound <= room(most_entries):
+            assert total.nnz == nnz
+        at_the_end = total.cut()
+        if total.nnz <= most_entries:
+            assert at_the_end.nnz == total.nnz
+        else:  # another entry for each label would not fit
+            assert most_entries - L < at_the_end.nnz <= most_entries
+
+
+@pytest.mark.parametrize("merge", [merge_into])
+def test_most_entries__never_exceeded_by_merging(merge: Any) -> None:
+    one, other = ({"a": {"cross": add(CrossMoment.zero(L, D, 30), *weights(40, seed))}} for seed in (1, 2))
+    M, rows = dense_moment(one["a"]["cross"]), dense_moment(other["a"]["cross"])
+    assert np.count_nonzero(M + rows) > room(30)
+    both = merge(one, other)["a"]["cross"]
+    assert room(30) >= both.nnz > 30
+    expected = naive.pruned_sum(M, rows, np.eye(L), 30)
+    np.testing.assert_allclose(dense_moment(both), expected, **CLOSE)
+    assert 30 >= both.cut().nnz > 30 - L
+    np.testing.assert_allclose(dense_moment(both.cut()), naive.pruned(expected, 30), **CLOSE)
+
+
+# -- the pass -------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class PrunedCross(Cross):
+    """With a moment that is too small for all entries."""
+
+    most_entries: int = 16
+
+    def zero(self) -> Sums:
+        D = len(self.weighting.idf)
+        return {**super().zero(), "cross": CrossMoment.zero(self.n_labels, D, self.most_entries)}
+
+
+def cross_pass(corpus: Corpus, share: float = 0.0, m: int = 3, kind: type[Cross] = Cross) -> Cross:
+    weighting = Weighting.of_counts(*corpus.stored_term_counts)
+    return kind(weighting, normal(corpus.n_terms, m), corpus.n_labels, share)
+
+
+def dense_sums(sums: Sums) -> dict[str, np.ndarray]:
+    return {"cross": dense_moment(sums["cross"]), "words": sums["words"].finished()}
+
+
+@pytest.mark.parametrize("share", [0.0, 0.4, 1.0])
+@pytest.mark.parametrize("part", PARTS)
+def test_cross__equals_the_plain_sums(many_blocks: Dense, part: str, share: float) -> None:
+    corpus, X, Y = chosen(many_blocks, part)
+    work = cross_pass(corpus, share)
+    held = naive.held_out(len(X), share)
+    assert len(X) < 2 or held.mean() == pytest.approx(share, abs=0.2)
+    x = naive.weighted(X[~held], work.weighting.idf)
+    expected = {
+        "cross": naive.cross_moment(x, Y[~held]),
+        "words": naive.word_directions(x, work.omega),
+    }
+    assert_close(dense_sums(run(work, corpus)), expected)
+
+
+@pytest.mark.parametrize("scheme", ["counts", "binary"])
+def test_cross__by_its_weighting(many_blocks: Dense, scheme: Any) -> None:
+    corpus, X, Y = many_blocks
+    work = cross_pass(corpus)
+    work = replace(work, weighting=replace(work.weighting, scheme=scheme))
+    x = naive.weighted(X, work.weighting.idf, scheme)
+    np.testing.assert_allclose(dense_moment(run(work, corpus)["cross"]), naive.cross_moment(x, Y), **CLOSE)
+
+
+def test_cross__without_room_for_words(many_blocks: Dense) -> None:
+    corpus = many_blocks[0]
+    one, other = (run(cross_pass(corpus, 0.3, m), corpus) for m in (0, 3))
+    assert one["words"].finished().shape == (corpus.n_terms, 0)
+    np.testing.assert_array_equal(dense_moment(one["cross"]), dense_moment(other["cross"]))
+
+
+@pytest.mark.parametrize("together", [0, 20, 10**9])
+def test_cross__does_not_depend_on_how_many_documents_are_added_at_once(
+    many_blocks: Dense, together: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    corpus = many_blocks[0]
+    work = cross_pass(corpus, 0.3)
+    expected = dense_sums(run(work, corpus, 10**12))
+    monkeypatch.setattr(cross, "_TOGETHER", together)
+    assert_close(dense_sums(run(work, corpus, 10**12)), expected)
+    sums = work.zero()
+    for block in corpus.blocks():
+        work.add(sums, block)
+    assert (len(sums["cross"].waiting) == corpus.n_blocks) == (together == 10**9)
+    assert_close(dense_sums(sums), expected)
+
+
+@pytest.mark.parametrize("share", [0.3, 1.0])
+def test_cross__held_out_documents_come_back(many_blocks: Dense, share: float) -> None:
+    corpus = many_blocks[0]
+    work, everything = cross_pass(corpus, share), cross_pass(corpus)
+    sums, expected = run(work, corpus), dense_sums(run(everything, corpus))
+    before = dense_moment(sums["cross"])
+    aside = run(SetAside(share), corpus)["documents"]
+    everything.add(sums, aside.joined(corpus.n_terms, corpus.n_labels))
+    assert (dense_moment(sums["cross"]).sum(axis=1) > before.sum(axis=1)).any()
+    assert_close(dense_sums(sums), expected)
+
+
+@pytest.mark.parametrize("slab", [1, 3])
+def test_cross__does_not_depend_on_slabs(
+    many_blocks: Dense, slab: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    corpus = many_blocks[0]
+    work = cross_pass(corpus, 0.3)
+    expected = dense_sums(run(work, corpus))
+    monkeypatch.setattr(kernels, "SLAB", slab)
+    assert_close(dense_sums(run(work, corpus)), expected)
+
+
+@pytest.mark.parametrize("accumulator_bytes", [1, 10**12])
+def test_cross__pruned_in_every_segment(many_blocks: Dense, accumulator_bytes: int) -> None:
+    corpus, X, Y = many_blocks
+    work = cross_pass(corpus, kind=PrunedCross)
+    M = naive.cross_moment(naive.weighted(X, work.weighting.idf), Y)
+    moment = run(work, corpus, accumulator_bytes)["cross"]
+    assert np.count_nonzero(M) > room(16) >= moment.nnz > 16
+    assert 16 >= moment.cut().nnz > 16 - corpus.n_labels
+    for kept in (dense_moment(moment), dense_moment(moment.cut())):
+        assert (kept <= M * (1 + 1e-5)).all()  # what was pruned on the way is missing from the sums
+        np.testing.assert_array_equal(kept.any(axis=1), M.any(axis=1))
+
+
+@pytest.mark.parametrize("expected_entries", [None, 1000, 10**12])
+def test_cross__accumulator_bytes_of_a_full_moment(expected_entries: int | None) -> None:
+    work = Cross(Weighting(np.ones(10, np.float32)), normal(10, 3), 4, 0.1)
+    if expected_entries is not None:
+        work = replace(work, expected_entries=expected_entries)
+    moment = work.zero()["cross"]
+    entries = room(min(moment.most_entries, expected_entries or moment.most_entries))
+    each = moment.indices.itemsize + moment.values.itemsize
+    assert work.accumulator_bytes == each * entries + moment.indptr.nbytes + tall_bytes(10, 3)
+
+
+@given(cut=cuts)
+@settings(max_examples=12)
+def test_cross__does_not_depend_on_how_the_corpus_is_cut(cut: Cut) -> None:
+    whole, parts = cut.corpora(11, 3)
+    work = cross_pass(whole, cut.share)
+    assert_close(dense_sums(run(work, parts, cut.accumulator_bytes)), dense_sums(run(work, whole)))

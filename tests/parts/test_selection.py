@@ -1,0 +1,442 @@
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests import naive_selection as naive
+from tests.naive_scoring import top_labels
+from threepass.corpus.rows import SparseRows
+from threepass.ingest.matrices import as_rows
+from threepass.metrics.measures import document_auc, ranking_sums
+from threepass.parts import selection
+from threepass.parts.selection import (
+    DAMPINGS,
+    MEMORY_WEIGHTS,
+    STRENGTHS,
+    TOPIC_WEIGHTS,
+    Choice,
+    Parts,
+    Shortlists,
+    choose_blend,
+    objective,
+)
+from threepass.parts.selection_kernels import make_shortlist, shortlist_measures
+
+Scores = Callable[[slice], Sequence[np.ndarray]]
+
+
+def random_labels(n: int, n_labels: int, mean: float = 3.0, seed: int = 0) -> np.ndarray:
+    """(n, L) bool; the first document has no label, the second one all, where there are such documents."""
+    rng = np.random.default_rng([n, n_labels, seed])
+    Y = rng.random((n, n_labels)) < min(0.5, mean / max(1, n_labels))
+    Y[:1], Y[1:2] = False, True
+    return Y
+
+
+def label_rows(Y: np.ndarray) -> SparseRows:
+    return as_rows(Y * 1, "Y", indicator=True)
+
+
+def by_rows(*dense: np.ndarray) -> Scores:
+    """The scores of each part, of some documents."""
+    return lambda rows: [part[rows] for part in dense]
+
+
+def documents_of(lists: Shortlists) -> np.ndarray:
+    """The document of each pair."""
+    return np.repeat(np.arange(len(lists.indptr) - 1), np.diff(lists.indptr))
+
+
+def per_document(lists: Shortlists) -> list[slice]:
+    return [slice(start, stop) for start, stop in pairwise(lists.indptr.tolist())]
+
+
+def at_pairs(lists: Shortlists, dense: np.ndarray) -> np.ndarray:
+    return np.ascontiguousarray(dense[documents_of(lists), lists.labels])
+
+
+def exact_measures(dense: np.ndarray, Y: np.ndarray) -> dict[str, float]:
+    """Over all labels of the documents that have some."""
+    labelled = Y.any(axis=1)
+    rows = label_rows(Y[labelled])
+    auc = document_auc(dense[labelled], rows)
+    best = top_labels(dense[labelled], 5)[0]
+    found = ranking_sums(best, rows, (1, 3, 5), auc=auc).finish()
+    return {name: found[name] for name in ("auc", "p@1", "p@3", "p@5")}
+
+
+def assert_same_measures(found: dict[str, float], expected: dict[str, float]) -> None:
+    assert list(found) == ["auc", "p@1", "p@3", "p@5"]
+    assert found == pytest.approx(expected, rel=1e-9)
+
+
+# -- shortlists of all labels -------------------------------------------------------------------------------
+
+
+def never(rows: slice) -> Sequence[np.ndarray]:
+    raise AssertionError("no scores are needed for this")
+
+
+@pytest.mark.parametrize(("n", "n_labels"), [(0, 4), (1, 1), (5, 1), (9, 3), (30, 5), (40, 256)])
+def test_shortlists__all_labels_when_they_are_few(n: int, n_labels: int) -> None:
+    Y = random_labels(n, n_labels)
+    lists = Shortlists.of(label_rows(Y), never, seed=0)
+    np.testing.assert_array_equal(lists.indptr, n_labels * np.arange(n + 1))
+    np.testing.assert_array_equal(lists.labels.reshape(n, n_labels), np.tile(np.arange(n_labels), (n, 1)))
+    np.testing.assert_array_equal(lists.hits.reshape(n, n_labels), Y)
+    np.testing.assert_array_equal(lists.weights, 1)
+    np.testing.assert_array_equal(documents_of(lists), np.repeat(np.arange(n), n_labels))
+    assert (lists.labels.dtype, lists.hits.dtype, lists.weights.dtype) == (np.int32, bool, np.float32)
+
+
+@pytest.mark.parametrize("decimals", [0, 1, 6])
+@pytest.mark.parametrize(("n", "n_labels"), [(2, 1), (9, 3), (30, 5), (60, 40), (10, 256)])
+def test_measures__are_exact_with_all_labels(n: int, n_labels: int, decimals: int) -> None:
+    Y = random_labels(n, n_labels)
+    rng = np.random.default_rng(n)
+    dense = (rng.standard_normal((n, n_labels)) + Y).round(decimals).astype(np.float32)
+    lists = Shortlists.of(label_rows(Y), never, seed=0)
+    found = lists.measures(at_pairs(lists, dense))
+    expected = exact_measures(dense, Y)
+    if n_labels == 1:  # a pair of labels is needed
+        assert np.isnan(expected["auc"])
+        expected["auc"] = 0.0
+    assert_same_measures(found, expected)
+
+
+# -- shortlists of some labels ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n_parts", [1, 2, 3])
+@pytest.mark.parametrize("n_labels", [257, 600])
+def test_shortlists__own_labels_best_ones_and_some_drawn(n_labels: int, n_parts: int) -> None:
+    n, best = 25, selection._BEST
+    Y = random_labels(n, n_labels, 4)
+    rng = np.random.default_rng(1)
+    parts = [rng.standard_normal((n, n_labels)).astype(np.float32) for _ in range(n_parts)]
+    lists = Shortlists.of(label_rows(Y), by_rows(*parts), seed=3)
+    n_drawn, all_drawn = [], []
+    for d, pairs in enumerate(per_document(lists)):
+        labels, weights = lists.labels[pairs], lists.weights[pairs]
+        assert (np.diff(labels) > 0).all()
+        np.testing.assert_array_equal(lists.hits[pairs], Y[d, labels])
+        listed = set(np.flatnonzero(Y[d])).union(*(np.argsort(-part[d])[:best] for part in parts))
+        assert listed <= set(labels)
+        drawn = ~np.isin(labels, list(listed))
+        np.testing.assert_array_equal(weights[~drawn], 1)
+        assert weights[drawn].sum() == pytest.approx(n_labels - len(listed), rel=1e-5)
+        assert len(set(weights[drawn])) <= 1
+        n_drawn.append(drawn.sum())
+        all_drawn += labels[drawn].tolist()
+        assert (drawn.sum() == 0) == (len(listed) == n_labels)
+    assert n_drawn[1] == 0
+    # some draws repeat themselves or what is listed; every label is as likely to be drawn
+    assert 0.3 * selection._DRAWN < np.mean(n_drawn) <= selection._DRAWN
+    thirds = np.histogram(all_drawn, 3, (0, n_labels))[0] / len(all_drawn)
+    np.testing.assert_allclose(thirds, 1 / 3, atol=0.05)
+
+
+def test_shortlists__do_not_depend_on_how_scores_come(monkeypatch: pytest.MonkeyPatch) -> None:
+    Y = random_labels(20, 300)
+    part = np.random.default_rng(1).standard_normal((20, 300)).astype(np.float32)
+    whole = Shortlists.of(label_rows(Y), by_rows(part), seed=3)
+    for step in (1, 3, 20):
+        monkeypatch.setattr(selection, "_SCORE_BYTES", step * 4 * 300)
+        lists = Shortlists.of(label_rows(Y), by_rows(part), seed=3)
+        np.testing.assert_array_equal(lists.labels, whole.labels)
+        np.testing.assert_array_equal(lists.weights, whole.weights)
+    other = Shortlists.of(label_rows(Y), by_rows(part), seed=4)
+    assert set(zip(documents_of(other), other.labels, strict=True)) != set(
+        zip(documents_of(whole), whole.labels, strict=True)
+    )
+
+
+@pytest.mark.parametrize("signal", [0.0, 1.0, 2.5])
+def test_measures__estimate_the_exact_ones(signal: float) -> None:
+    Y = random_labels(150, 1500, 6, seed=2)
+    Y[1] = random_labels(3, 1500, 6)[2]
+    rng = np.random.default_rng(5)
+    dense = (rng.standard_normal(Y.shape) + signal * Y).astype(np.float32)
+    other = rng.standard_normal(Y.shape).astype(np.float32)
+    expected = exact_measures(dense, Y)
+    lists = Shortlists.of(label_rows(Y), by_rows(dense, other), seed=0)
+    assert len(lists.labels) < 0.15 * Y.size
+    found = lists.measures(at_pairs(lists, dense))
+    assert found.pop("auc") == pytest.approx(expected.pop("auc"), abs=0.01)
+    assert found == pytest.approx(expected)  # the best five are on the list
+    # scores that had no part in making the lists: P@k may only look better, for rivals are missing
+    unseen = (rng.standard_normal(Y.shape) + signal * Y).astype(np.float32)
+    found, expected = lists.measures(at_pairs(lists, unseen)), exact_measures(unseen, Y)
+    assert found["auc"] == pytest.approx(expected["auc"], abs=0.01)
+    assert all(found[name] >= expected[name] for name in ("p@1", "p@3", "p@5"))
+
+
+@given(
+    n=st.integers(0, 5),
+    n_labels=st.integers(1, 12),
+    n_best=st.integers(0, 6),
+    n_drawn=st.integers(0, 8),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_make_shortlist__equals_the_plain_one(
+    n: int, n_labels: int, n_best: int, n_drawn: int, seed: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    Y = rng.random((n, n_labels)) < 0.3
+    best = rng.integers(-1, n_labels, (n, n_best)).astype(np.int32)
+    drawn = rng.integers(n_labels, size=(n, n_drawn))
+    rows = label_rows(Y)
+    indptr, labels, hits, weights = make_shortlist(best, rows.indptr, rows.indices, drawn, n_labels)
+    assert indptr[0] == 0
+    assert indptr[-1] == len(labels) == len(hits) == len(weights)
+    for d in range(n):
+        pairs = slice(indptr[d], indptr[d + 1])
+        ref = naive.shortlist(best[d], np.flatnonzero(Y[d]), drawn[d], n_labels)
+        assert labels[pairs].tolist() == [label for label, _, _ in ref]
+        assert hits[pairs].tolist() == [hit for _, hit, _ in ref]
+        np.testing.assert_allclose(weights[pairs], [weight for _, _, weight in ref], rtol=1e-6)
+
+
+# -- products -----------------------------------------------------------------------------------------------
+
+
+def some_lists(n: int = 12, n_labels: int = 40, seed: int = 0) -> Shortlists:
+    """A few of the labels of each document, one document with none of them."""
+    rng = np.random.default_rng(seed)
+    Y = random_labels(n, n_labels)
+    Y[1] = False
+    rows = label_rows(Y)
+    best = rng.integers(n_labels, size=(n, 6)).astype(np.int32)
+    best[0] = -1
+    drawn = rng.integers(n_labels, size=(n, 0))
+    return Shortlists(*make_shortlist(best, rows.indptr, rows.indices, drawn, n_labels))
+
+
+@pytest.mark.parametrize("n_filters", [0, 1, 4])
+@pytest.mark.parametrize("p", [0, 1, 30])
+def test_products__equal_dense_ones(p: int, n_filters: int) -> None:
+    lists, rng = some_lists(), np.random.default_rng(p)
+    F, A = (rng.standard_normal((size, p)).astype(np.float32) for size in (12, 40))
+    filters = rng.random((n_filters, p)).astype(np.float32)
+    found = lists.products(F, A, filters)
+    assert found.dtype == np.float32
+    assert found.shape == (n_filters, len(lists.labels))
+    for one, row in zip(filters, found, strict=True):
+        np.testing.assert_allclose(row, at_pairs(lists, F * one @ A.T), rtol=1e-4, atol=1e-5)
+
+
+def test_products__without_filters() -> None:
+    lists, rng = some_lists(), np.random.default_rng(0)
+    F, A = (rng.standard_normal((size, 9)).astype(np.float32) for size in (12, 40))
+    found = lists.products(F, A)
+    assert found.shape == (1, len(lists.labels))
+    np.testing.assert_allclose(found[0], at_pairs(lists, F @ A.T), rtol=1e-4, atol=1e-5)
+
+
+# -- measures -----------------------------------------------------------------------------------------------
+
+
+@given(
+    sizes=st.lists(st.integers(0, 12), max_size=6),
+    levels=st.sampled_from([1, 3, 1000]),
+    rate=st.sampled_from([0.0, 0.3, 1.0]),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_shortlist_measures__equal_the_plain_ones(
+    sizes: list[int], levels: int, rate: float, seed: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    indptr = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    n = indptr[-1]
+    scores = (rng.integers(levels, size=n) - levels // 2).astype(np.float32)
+    hits = rng.random(n) < rate
+    weights = rng.uniform(1, 9, n).astype(np.float32)
+    documents = [(scores[a:b], hits[a:b], weights[a:b]) for a, b in pairwise(indptr)]
+    auc, precision = shortlist_measures(indptr, hits, weights, scores)
+    ref = naive.measures(documents)
+    assert auc == pytest.approx(ref["auc"], abs=1e-6)
+    np.testing.assert_allclose(precision, [ref["p@1"], ref["p@3"], ref["p@5"]], atol=1e-12)
+
+
+def test_shortlist_measures__by_hand() -> None:
+    # one hit above a label that stands for three, below a label that stands for itself; a document without
+    # hits; one without others
+    indptr = np.array([0, 3, 5, 6])
+    hits = np.array([False, True, False, False, False, True])
+    weights = np.array([1, 1, 3, 1, 1, 1], np.float32)
+    auc, precision = shortlist_measures(indptr, hits, weights, np.array([9, 5, 2, 1, 0, -7], np.float32))
+    assert auc == pytest.approx(3 / 4)
+    np.testing.assert_allclose(precision, [1 / 2, (1 / 3 + 1 / 3) / 2, (1 / 5 + 1 / 5) / 2])
+
+
+def test_objective__by_hand() -> None:
+    assert objective({"auc": 0.75, "p@1": 0.9, "p@3": 0.6, "p@5": 0.3}) == pytest.approx(1.35)
+
+
+# -- blends -------------------------------------------------------------------------------------------------
+
+
+def random_parts(lists: Shortlists, seed: int = 0, topics: bool = True) -> Parts:
+    rng = np.random.default_rng(seed)
+    n = len(lists.labels)
+    ridge = rng.standard_normal((len(STRENGTHS), n)) * 0.5 + lists.hits
+    lengths = rng.choice([0, 0.5, 3, 40], n)
+    memory = lengths * (rng.random(n) + 0.5 * lists.hits)
+    shares = rng.random(n) + 0.3 * lists.hits if topics else None
+    arrays = (None if part is None else part.astype(np.float32) for part in (ridge, memory, lengths, shares))
+    return Parts(STRENGTHS, *arrays)
+
+
+@pytest.mark.parametrize("topics", [False, True])
+@pytest.mark.parametrize(
+    "choice",
+    [
+        Choice(),
+        Choice(memory=0.0),
+        Choice(topics=0.0),
+        Choice(damping=0.0),
+        Choice(strength=1000.0, damping=10.0, memory=5.0, topics=2.0),
+        Choice(strength=0.1, damping=0.0, memory=0.0, topics=0.0),
+    ],
+)
+def test_blend__equals_the_plain_formula(choice: Choice, topics: bool) -> None:
+    parts = random_parts(some_lists(), topics=topics)
+    kept = parts.ridge.copy()
+    scores = parts.blend(choice)
+    assert scores.dtype == np.float32
+    ref = naive.blend(choice, parts.strengths, parts.ridge, parts.memory, parts.lengths, parts.topics)
+    np.testing.assert_allclose(scores, ref, rtol=1e-5, atol=1e-6)
+    np.testing.assert_array_equal(parts.ridge, kept)
+
+
+def test_blend__a_strength_that_was_not_computed() -> None:
+    with pytest.raises(ValueError, match="not in list"):
+        random_parts(some_lists()).blend(Choice(strength=0.123))
+
+
+# -- choices ------------------------------------------------------------------------------------------------
+
+
+def value(lists: Shortlists, parts: Parts, choice: Choice) -> float:
+    return objective(lists.measures(parts.blend(choice)))
+
+
+def neighbours(choice: Choice, parts: Parts) -> list[Choice]:
+    """All choices that differ in one thing."""
+    return [
+        *(replace(choice, memory=weight) for weight in MEMORY_WEIGHTS),
+        *(replace(choice, topics=weight) for weight in TOPIC_WEIGHTS if parts.topics is not None),
+        *(replace(choice, strength=strength) for strength in parts.strengths),
+        *(replace(choice, damping=damping) for damping in DAMPINGS),
+    ]
+
+
+STARTS = [Choice(), Choice(0.1, 10.0, 10.0, 2.0), Choice(1000.0, 0.0, 0.0, 0.0, 0.3, 4.0)]
+
+
+@pytest.mark.parametrize("topics", [False, True])
+@pytest.mark.parametrize("start", STARTS)
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_choose_blend__no_single_change_is_better(start: Choice, seed: int, topics: bool) -> None:
+    lists = some_lists(60, 40, seed)
+    parts = random_parts(lists, seed, topics)
+    choice = choose_blend(lists, parts, start)
+    best = value(lists, parts, choice)
+    assert best >= value(lists, parts, start)
+    assert best == max(value(lists, parts, other) for other in neighbours(choice, parts))
+    assert topics or choice.topics == 0
+    # what it does not choose stays
+    assert (choice.smoothing, choice.temperature) == (start.smoothing, start.temperature)
+    assert choose_blend(lists, parts, start) == choice
+    assert choose_blend(lists, parts, choice) == choice
+
+
+def planted_lists(n: int = 150, n_labels: int = 30) -> Shortlists:
+    return Shortlists.of(label_rows(random_labels(n, n_labels, 5)), never, seed=0)
+
+
+def topped(lists: Shortlists, scores: np.ndarray, k: int = 5) -> Shortlists:
+    """The same pairs, where the k best labels of each document are its own: no other ranking is as good."""
+    hits = np.zeros(len(scores), bool)
+    for pairs in per_document(lists):
+        hits[pairs.start + np.argsort(-scores[pairs])[:k]] = True
+    return replace(lists, hits=hits)
+
+
+def noise(lists: Shortlists, seed: int) -> np.ndarray:
+    return np.random.default_rng(seed).standard_normal(len(lists.labels)).astype(np.float32)
+
+
+def assert_finds(parts: Parts, lists: Shortlists, planted: Choice, start: Choice) -> None:
+    lists = topped(lists, parts.blend(planted))
+    assert value(lists, parts, planted) == pytest.approx(2)
+    assert planted == start or value(lists, parts, start) < 1.999
+    assert choose_blend(lists, parts, start) == planted
+
+
+@pytest.mark.parametrize("strength", STRENGTHS)
+def test_choose_blend__finds_the_planted_strength(strength: float) -> None:
+    lists = planted_lists()
+    ridge = np.stack([noise(lists, i) for i in range(len(STRENGTHS))])
+    nothing = np.zeros(len(lists.labels), np.float32)
+    parts = Parts(STRENGTHS, ridge, nothing, nothing)
+    assert_finds(parts, lists, Choice(strength=strength, topics=0.0), Choice(topics=0.0))
+
+
+@pytest.mark.parametrize("weight", MEMORY_WEIGHTS)
+def test_choose_blend__finds_the_planted_memory(weight: float) -> None:
+    lists = planted_lists()
+    ridge = np.tile(noise(lists, 1), (len(STRENGTHS), 1))
+    long = np.full(len(lists.labels), 1e7, np.float32)  # damping is nothing beside it
+    parts = Parts(STRENGTHS, ridge, long * noise(lists, 2), long)
+    assert_finds(parts, lists, Choice(memory=weight, topics=0.0), Choice(topics=0.0))
+
+
+@pytest.mark.parametrize("weight", TOPIC_WEIGHTS)
+def test_choose_blend__finds_the_planted_topics(weight: float) -> None:
+    lists = planted_lists()
+    ridge = np.tile(noise(lists, 1), (len(STRENGTHS), 1))
+    nothing = np.zeros(len(lists.labels), np.float32)
+    parts = Parts(STRENGTHS, ridge, nothing, nothing, 2 * noise(lists, 3))
+    assert_finds(parts, lists, Choice(topics=weight), Choice())
+
+
+@pytest.mark.parametrize("damping", DAMPINGS)
+def test_choose_blend__finds_the_planted_damping(damping: float) -> None:
+    lists = planted_lists()
+    nothing = np.zeros((len(STRENGTHS), len(lists.labels)), np.float32)
+    lengths = np.random.default_rng(4).choice(np.geomspace(0.1, 30, 9), len(lists.labels))
+    lengths = lengths.astype(np.float32)
+    memory = lengths * abs(noise(lists, 5))
+    # the memory alone: its weight is of no matter, as long as there is one
+    assert_finds(
+        Parts(STRENGTHS, nothing, memory, lengths),
+        lists,
+        Choice(damping=damping, topics=0.0),
+        Choice(topics=0.0),
+    )
+
+
+def test_choose_blend__nothing_to_choose_by() -> None:
+    lists = replace(some_lists(), hits=np.zeros(len(some_lists().labels), bool))
+    start = Choice(3.0, 0.3, 2.0, 0.5)
+    assert choose_blend(lists, random_parts(lists), start) == start
+    assert choose_blend(lists, random_parts(lists, topics=False), start) == replace(start, topics=0.0)
+
+
+def test_choice__as_dict() -> None:
+    assert Choice(3.0).as_dict() == {
+        "strength": 3.0,
+        "damping": 1.0,
+        "memory": 0.5,
+        "topics": 0.2,
+        "smoothing": 0.1,
+        "temperature": 1.0,
+    }
+    assert Choice(**Choice(3.0, memory=2.0).as_dict()) == Choice(3.0, memory=2.0)
