@@ -15,7 +15,7 @@ import pytest
 
 from pipeline import Corpus, MomentLabeler, check, ingest_shape, progress, write_report
 from pipeline.ingest.docstrings import documented_objects
-from pipeline.model import labeler
+from pipeline.model import evaluation, labeler
 from pipeline.progress import ProgressDisplay
 from pipeline.stages import counted
 from tests.terminal import Terminal, terminal
@@ -65,7 +65,7 @@ def test_fit__every_stage_is_reported(fitted: tuple[Path, Calls], corpus: Corpus
     wanted = (
         "warm start, pairs, whitening, head subspace, triples, tensor, error bars, labels, label topics, "
     )
-    assert ", ".join(stages(calls)) == wanted + "refine, head, save"
+    assert ", ".join(stages(calls)) == wanted + "refine 1, refine, head, model, save"
     totals = {stage: total for stage, _, total in calls}
     read = {stage for stage, total in totals.items() if total}
     assert read == {"pairs", "triples", "labels", "refine"}
@@ -82,10 +82,12 @@ def test_fit__the_clock_of_the_fit_and_its_progress_agree(fitted: tuple[Path, Ca
 def test_evaluate__is_reported_within_a_block(
     fitted: tuple[Path, Calls], corpus: Corpus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(labeler, "_DOCUMENTS", 100)
+    for module in (labeler, evaluation):
+        monkeypatch.setattr(module, "_DOCUMENTS", 100)
     assert corpus.n_blocks == 1
     model, calls = MomentLabeler.load(fitted[0]), recorded()
-    model.evaluate(corpus, progress=calls)
+    with pytest.warns(UserWarning, match="trained on"):
+        model.evaluate(corpus, progress=calls)
     n = corpus.n_docs
     assert calls.calls == [("evaluate", float(done), n) for done in (0, 100, 200, 300, 400, n)]
     calls = recorded()
@@ -97,7 +99,8 @@ def test_report_and_check__every_phase_is_reported(
     fitted: tuple[Path, Calls], corpus: Corpus, tmp_path: Path
 ) -> None:
     path, calls = fitted[0], recorded()
-    write_report(MomentLabeler.load(path), tmp_path / "r.html", corpus, progress=calls)
+    with pytest.warns(UserWarning, match="trained on"):
+        write_report(MomentLabeler.load(path), tmp_path / "r.html", corpus, progress=calls)
     assert {"evaluate", "examples", "page"} <= set(stages(calls.calls))
     calls = recorded()
     assert check(path, progress=calls).is_whole

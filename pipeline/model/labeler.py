@@ -247,7 +247,7 @@ class MomentLabeler(TransformerMixin, BaseEstimator):  # type: ignore[misc]
                 learned = learn(corpus, settings, Runner(self.n_jobs, client, progress, files=files))
             if is_plain(source):  # only now: a fit that is refused leaves the last one as it was
                 validate_data(self, source, skip_check_array=True)
-            self._keep(learned, corpus)
+            self._keep(learned, corpus, progress)
         return self
 
     def fit_to(
@@ -319,9 +319,10 @@ class MomentLabeler(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def _view(self) -> WordView:
         return WordView(counts=self.words == "counts", drop_self_pairs=self.self_pairs == "drop")
 
-    def _keep(self, learned: Learned, corpus: Corpus) -> None:
+    def _keep(self, learned: Learned, corpus: Corpus, progress: Progress | None) -> None:
         """Take over what was learned, words in source order."""
-        clock = Clock(learned.stats)
+        clock = Clock(learned.stats, progress)
+        clock.begin("model")
         in_source = np.argsort(corpus.term_ids)
         self.label_counts_: Array = learned.label_counts
         self.statistics_: Statistics = learned.statistics
