@@ -30,8 +30,8 @@ from pipeline.model.guarantee import Guarantee, guarantee
 from pipeline.model.heads import Head, Kind, Seen
 from pipeline.model.inputs import (
     Documents,
+    as_label_matrix,
     as_labels,
-    as_scipy,
     documents,
     is_plain,
     row_documents,
@@ -228,7 +228,7 @@ class MomentLabeler(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """
         check_parameters(self)
         refuse_texts(X)
-        source, Y = X, as_scipy(Y)
+        source, Y = X, as_label_matrix(Y)
         if is_plain(X) and is_plain(Y):
             X, Y = validated(self, X, Y)
         with training_corpus(X, Y, self.n_jobs) as corpus:
@@ -587,7 +587,7 @@ class MomentLabeler(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         if isinstance(X, Documents):
             return X
         if (texts := as_text_list(X)) is not None:
-            return row_documents(self.text_encoder().rows([as_texts(texts)]), as_labels(as_scipy(Y)))
+            return row_documents(self.text_encoder().rows([as_texts(texts)]), as_labels(as_label_matrix(Y)))
         if isinstance(X, Corpus):
             check_like(X, self.text_, self.term_names_, None)
         if is_plain(X):
