@@ -17,7 +17,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from ..storage.destination import last_finished, remove_unfinished
 from .startup import INTERRUPTED, quit_at_once
@@ -55,6 +55,7 @@ def interruptible() -> Iterator[None]:
     threading.Thread(target=_watch, args=(listener,), daemon=True).start()
     signal.signal(signal.SIGINT, _interrupt)
     wakeup = signal.set_wakeup_fd(signals.fileno(), warn_on_full_buffer=False)
+    hook, sys.unraisablehook = sys.unraisablehook, _end_if_lost
     try:
         yield
     except KeyboardInterrupt:
@@ -62,6 +63,7 @@ def interruptible() -> Iterator[None]:
             sys.stdout.flush()
         end()
     finally:
+        sys.unraisablehook = hook
         signal.set_wakeup_fd(wakeup)
         signal.signal(signal.SIGINT, before)
         signals.close()
@@ -84,6 +86,13 @@ def end() -> NoReturn:
 def _interrupt(*_: object) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     raise KeyboardInterrupt
+
+
+def _end_if_lost(unraisable: Any) -> None:
+    """End the process where Python would print the interrupt and go on, as in a callback of the compiler."""
+    if isinstance(unraisable.exc_value, KeyboardInterrupt):
+        end()
+    sys.__unraisablehook__(unraisable)
 
 
 def _watch(listener: socket.socket) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 from ..errors import InputError
 from ..text.info import Columns
-from .labels import LISTS, listed_labels
+from .labels import LISTS, NAME_FIELDS, listed_labels
 
 _TITLES = ("title", "headline", "subject", "name")
 _BODIES = ("text", "body", "content", "abstract", "description", "document", "summary", "message", "review")
@@ -22,8 +22,6 @@ _LABELS = (
 _MAYBE_TITLES = ("subject", "topic")
 """Of mail and of forums these are running text."""
 _IDS = ("id", "_id", "doc_id", "docid", "document_id", "uid", "key", "identifier")
-_INSIDE = ("label", "name", "title", "term", "value", "text", "tag")
-"""Which field of an object is a label."""
 _SEPARATORS = ("||", ";", "|", "\n", ",")
 _SHORT, _PHRASE = 2, 5
 """Words that labels have: nearly any text so short is one; longer ones where they repeat or are separated."""
@@ -166,7 +164,7 @@ def _inner(sample: Sample, name: str) -> str | None:
     if len(inside) == 1:
         return inside[0]
     by_field = {_plain(other).rpartition(".")[2]: other for other in inside}
-    return next((by_field[wanted] for wanted in _INSIDE if wanted in by_field), None)
+    return next((by_field[wanted] for wanted in NAME_FIELDS if wanted in by_field), None)
 
 
 def _first(sample: Sample, wanted: Sequence[str], but: Sequence[str] = ()) -> str | None:
@@ -206,7 +204,7 @@ def guess_separator(sample: Sample, name: str) -> str | None:
 
 
 def _separator_of(texts: Sequence[str]) -> str | None:
-    if texts and all(text.strip()[0] == "[" and text.strip()[-1] == "]" for text in texts):
+    if texts and all(text.strip()[0] + text.strip()[-1] in ("[]", "{}") for text in texts):
         for text in texts:
             try:
                 listed_labels(text)

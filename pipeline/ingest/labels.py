@@ -16,6 +16,8 @@ from ..types import Array
 
 LISTS = "[]"
 """In place of a separator: a text is a list, written as JSON or as Python does."""
+NAME_FIELDS = ("label", "name", "title", "term", "value", "text", "tag")
+"""Which field of an object is a label."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +40,14 @@ def listed_labels(text: str) -> list[str]:
     Raises
     ------
     ValueError
-        It is no list of texts or numbers, neither of JSON nor of Python.
+        It is no list of texts, numbers or objects with a name, neither of JSON nor of Python.
 
     Examples
     --------
     >>> listed_labels('["a", "b"]'), listed_labels("['a', 7]"), listed_labels(" ")
     (['a', 'b'], ['a', '7'], [])
+    >>> listed_labels('[{"id": 1, "label": "a"}, {"id": 2, "label": "b"}]')
+    ['a', 'b']
     """
     text = text.strip()
     if not text:
@@ -52,11 +56,19 @@ def listed_labels(text: str) -> list[str]:
         found = json.loads(text)
     except (ValueError, RecursionError):
         found = _python_list(text)
-    if not isinstance(found, list) or any(
-        isinstance(item, list | dict | tuple | set | bool) for item in found
-    ):
+    items = [found] if isinstance(found, dict) else found
+    names = [_name_of(item) for item in items] if isinstance(items, list) else [()]
+    if any(isinstance(name, list | dict | tuple | set | bool) for name in names):
         raise ValueError(f"the labels are no list of names: {text[:60]!r}")
-    return [str(item) for item in found if item is not None]
+    return [str(name) for name in names if name is not None]
+
+
+def _name_of(item: Any) -> Any:
+    """The field of an object that names it, or the object where none does; anything else as it is."""
+    if not isinstance(item, dict):
+        return item
+    fields = {str(field).lower(): value for field, value in item.items()}
+    return next((fields[name] for name in NAME_FIELDS if name in fields), item)
 
 
 def _python_list(text: str) -> Any:

@@ -37,6 +37,26 @@ def as_scipy(matrix: Any) -> Any:
     return np.asarray(matrix)
 
 
+def as_label_matrix(Y: Any) -> Any:
+    """Labels as `as_scipy` has them; names of labels are refused with what makes columns of them."""
+    try:
+        matrix = as_scipy(Y)
+    except ValueError as error:
+        raise _names_found("lists of several lengths") from error
+    dtypes = getattr(matrix, "dtypes", getattr(matrix, "dtype", None))  # a table has one for each column
+    for dtype in np.ravel(np.asarray(dtypes, object)):
+        if dtype is not None and dtype.kind not in "buifc":
+            raise _names_found(f"values of type {dtype}")
+    return matrix
+
+
+def _names_found(what: str) -> InputError:
+    return InputError(
+        f"Unknown label type: a column for each label is wanted. Found {what}. Use "
+        "sklearn.preprocessing.MultiLabelBinarizer, with classes=model.label_names_ where a model has names."
+    )
+
+
 def is_plain(X: Any) -> bool:
     """Whether scikit-learn's own validation understands X."""
     return X is not None and not isinstance(X, Corpus | da.Array | sparse.SparseArray | str | Path)
@@ -50,13 +70,7 @@ def validated(estimator: Any, X: Any, Y: Any = None) -> tuple[Any, Any]:
         X, Y = check_X_y(X, Y, accept_sparse="csr", multi_output=True, estimator=estimator)
     except ValueError as error:
         raise InputError(str(error)) from error
-    Y = Y.reshape(-1, 1) if Y.ndim == 1 else Y
-    if Y.dtype.kind not in "buif":
-        raise InputError(
-            f"Unknown label type: a column for each label is wanted. Found values of type {Y.dtype}. "
-            "Use sklearn.preprocessing.MultiLabelBinarizer."
-        )
-    return X, Y
+    return X, Y.reshape(-1, 1) if Y.ndim == 1 else Y
 
 
 @contextmanager
@@ -100,7 +114,7 @@ def documents(X: Any, Y: Any, n_terms: int) -> Documents:
     """Wrap a corpus, a matrix of any kind, or a Dask array; matrices must have `n_terms` columns."""
     if isinstance(X, Corpus):
         return Documents(X.n_blocks, lambda i: _corpus_block(X, i, n_terms), X.n_docs)
-    X, Y = as_scipy(X), as_scipy(Y)
+    X, Y = as_scipy(X), as_label_matrix(Y)
     if np.ndim(X) != 2 or X.shape[1] != n_terms:
         raise InputError(
             f"X has {X.shape[1] if np.ndim(X) == 2 else 'no'} features, but MomentLabeler is expecting "

@@ -42,8 +42,8 @@ from .evaluation import Evaluation, sample_share
 from .evidence import Explanation, Topic, explanation, topic_list
 from .inputs import (
     Documents,
+    as_label_matrix,
     as_labels,
-    as_scipy,
     documents,
     is_plain,
     row_documents,
@@ -229,7 +229,7 @@ class MomentLabeler(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """
         check_parameters(self)
         refuse_texts(X)
-        source, Y = X, as_scipy(Y)
+        source, Y = X, as_label_matrix(Y)
         if is_plain(X) and is_plain(Y):
             X, Y = validated(self, X, Y)
         with training_corpus(X, Y, self.n_jobs) as corpus:
@@ -248,7 +248,7 @@ class MomentLabeler(TransformerMixin, BaseEstimator):  # type: ignore[misc]
                 learned = learn(corpus, settings, Runner(self.n_jobs, client, progress, files=files))
             if is_plain(source):  # only now: a fit that is refused leaves the last one as it was
                 validate_data(self, source, skip_check_array=True)
-            self._keep(learned, corpus)
+            self._keep(learned, corpus, progress)
         return self
 
     def fit_to(
@@ -320,9 +320,10 @@ class MomentLabeler(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def _view(self) -> WordView:
         return WordView(counts=self.words == "counts", drop_self_pairs=self.self_pairs == "drop")
 
-    def _keep(self, learned: Learned, corpus: Corpus) -> None:
+    def _keep(self, learned: Learned, corpus: Corpus, progress: Progress | None) -> None:
         """Take over what was learned, words in source order."""
-        clock = Clock(learned.stats)
+        clock = Clock(learned.stats, progress)
+        clock.begin("model")
         in_source = np.argsort(corpus.term_ids)
         self.label_counts_: Array = learned.label_counts
         self.statistics_: Statistics = learned.statistics
@@ -587,7 +588,7 @@ class MomentLabeler(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         if isinstance(X, Documents):
             return X
         if (texts := as_text_list(X)) is not None:
-            return row_documents(self.text_encoder().rows([as_texts(texts)]), as_labels(as_scipy(Y)))
+            return row_documents(self.text_encoder().rows([as_texts(texts)]), as_labels(as_label_matrix(Y)))
         if isinstance(X, Corpus):
             check_like(X, self.text_, self.term_names_, None)
         if is_plain(X):

@@ -163,6 +163,7 @@ def learn(corpus: Corpus, settings: Settings, runner: Runner) -> Learned:
     del labels, label_sums, directions, even, works, beside
     clock.mark("labels")
     for number in range(settings.head.refine_passes):
+        clock.begin(f"refine {number + 1}")
         refined = head.refined_topics()
         (work,) = head.beside_labels(refined.O, refined.pi, refined.Q)
         head.after_labels(reader.read(work))

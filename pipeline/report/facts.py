@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from ..display import how_many
 from ..metrics.scores import Scores, percent
 from ..model.labeler import MomentLabeler
 from .measures import Measures
@@ -102,15 +103,16 @@ def held_out(model: MomentLabeler) -> dict[str, float]:
 
 def judged(scores: Scores) -> str:
     """What the model was judged on, in a sentence."""
-    n, share = f"{scores['n_docs']:,}", percent(scores["familiar"] or 0)
+    n, share = scores["n_docs"], percent(scores["familiar"] or 0)
+    documents = how_many(n, "document")
     remembers = "this says how well it remembers them, not how well it does on new documents"
     return {
-        "training": f"Judged on the {n} documents that it was trained on: {remembers}.",
-        "part of training": f"Judged on {n} of the documents that it was trained on: {remembers}.",
-        "overlapping": f"Judged on {n} documents, about {share} of which it was trained on: expect less of "
+        "training": f"Judged on the {documents} that it was trained on: {remembers}.",
+        "part of training": f"Judged on {n:,} of the documents that it was trained on: {remembers}.",
+        "overlapping": f"Judged on {documents}, about {share} of which it was trained on: expect less of "
         "new ones.",
-        "unseen": f"Judged on {n} documents that it had not seen.",
-    }.get(scores["documents_are"], f"Judged on {n} documents; whether it had seen them cannot be told.")
+        "unseen": f"Judged on {documents} that it had not seen.",
+    }.get(scores["documents_are"], f"Judged on {documents}; whether it had seen them cannot be told.")
 
 
 def calibrated_on(model: MomentLabeler) -> str:

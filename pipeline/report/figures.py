@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from markupsafe import Markup
 
+from ..display import how_many
 from ..metrics.scores import Scores
 from ..model.evidence import Topic
 from ..types import Array
@@ -73,7 +74,7 @@ def label_curve(counts: Array) -> Markup:
     )
     points = " ".join(f"{frame.px(i):.1f},{frame.py(ranked[i - 1]):.1f}" for i in places.tolist())
     line = element("polyline", points=points, class_="line first")
-    title = f"Documents of each of {len(ranked):,} labels, most frequent first"
+    title = f"Documents of each of {how_many(len(ranked), 'label')}, most frequent first"
     return drawing(frame.width, frame.height, title, frame.axes(), line)
 
 
@@ -163,7 +164,7 @@ def topic_map(topics: Sequence[Topic], word_topics: Array) -> Markup:
         if all(abs(box[0] - bx) > half + bh or abs(y - by) > 16 for bx, by, bh, _ in taken):
             taken.append(box)
             words.append(element("text", word, x=box[0], y=y + 4.5, class_="name middle"))
-    return drawing(width, height, f"Map of {len(topics)} topics", *circles, *words)
+    return drawing(width, height, f"Map of {how_many(len(topics), 'topic')}", *circles, *words)
 
 
 def sureness(topic: Topic) -> str:

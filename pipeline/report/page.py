@@ -16,6 +16,7 @@ import numpy as np
 from markupsafe import Markup
 
 from ..corpus.store import Corpus
+from ..display import how_many
 from ..model.labeler import MomentLabeler
 from ..progress import Progress, begin
 from ..storage.destination import new_file
@@ -87,7 +88,7 @@ def render(
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    environment.filters |= {"clip": facts.clip, "gb": _gigabytes, "seconds": _seconds}
+    environment.filters |= {"clip": facts.clip, "gb": _gigabytes, "how_many": how_many, "seconds": _seconds}
     template = environment.from_string(_FILES.joinpath("page.html").read_text(encoding="utf-8"))
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     return template.render(

@@ -11,6 +11,7 @@ from contextlib import redirect_stderr
 from pathlib import Path
 
 import numba
+import numpy as np
 import pytest
 
 from tests.terminal import Terminal, terminal
@@ -18,7 +19,7 @@ from threepass import Corpus, MomentLabeler, check, ingest_shape, write_report
 from threepass.cli import display as progress
 from threepass.cli.display import ProgressDisplay
 from threepass.ingest.docstrings import documented_objects
-from threepass.model import labeler
+from threepass.model import evaluation, labeler
 from threepass.progress import counted
 
 Calls = list[tuple[str, float, float]]
@@ -66,7 +67,7 @@ def test_fit__every_stage_is_reported(fitted: tuple[Path, Calls], corpus: Corpus
     wanted = (
         "warm start, pairs, whitening, head subspace, triples, tensor, error bars, labels, label topics, "
     )
-    assert ", ".join(stages(calls)) == wanted + "refine, head, save"
+    assert ", ".join(stages(calls)) == wanted + "refine 1, refine, head, model, save"
     totals = {stage: total for stage, _, total in calls}
     read = {stage for stage, total in totals.items() if total}
     assert read == {"pairs", "triples", "labels", "refine"}
@@ -83,12 +84,17 @@ def test_fit__the_clock_of_the_fit_and_its_progress_agree(fitted: tuple[Path, Ca
 def test_evaluate__is_reported_within_a_block(
     fitted: tuple[Path, Calls], corpus: Corpus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(labeler, "_DOCUMENTS", 100)
+    for module in (labeler, evaluation):
+        monkeypatch.setattr(module, "_DOCUMENTS", 100)
     assert corpus.n_blocks == 1
     model, calls = MomentLabeler.load(fitted[0]), recorded()
-    model.evaluate(corpus, progress=calls)
+    with pytest.warns(UserWarning, match="trained on"):
+        model.evaluate(corpus, progress=calls)
     n = corpus.n_docs
-    assert calls.calls == [("evaluate", float(done), n) for done in (0, 100, 200, 300, 400, n)]
+    assert {(stage, total) for stage, _, total in calls.calls} == {("evaluate", n)}
+    done = [done for _, done, _ in calls.calls]
+    assert sorted(np.diff(done)) == [88, 100, 100, 100, 100]  # in whatever order threads are done
+    assert (done[0], done[-1]) == (0, n)
     calls = recorded()
     list(model.stream_topk(corpus, 3, calls))
     assert calls.calls == [("predict", float(done), n) for done in (0, 100, 200, 300, 400, n)]
@@ -98,7 +104,8 @@ def test_report_and_check__every_phase_is_reported(
     fitted: tuple[Path, Calls], corpus: Corpus, tmp_path: Path
 ) -> None:
     path, calls = fitted[0], recorded()
-    write_report(MomentLabeler.load(path), tmp_path / "r.html", corpus, progress=calls)
+    with pytest.warns(UserWarning, match="trained on"):
+        write_report(MomentLabeler.load(path), tmp_path / "r.html", corpus, progress=calls)
     assert {"evaluate", "examples", "page"} <= set(stages(calls.calls))
     calls = recorded()
     assert check(path, progress=calls).is_whole

@@ -161,6 +161,17 @@ def test_objects__their_names_are_labels(tmp_path: Path, kind: str, labels: str 
     assert corpus.info.text.columns.labels == "tags.label"
 
 
+@pytest.mark.parametrize("column", ["subject", "tags"])
+def test_objects__in_cells(tmp_path: Path, column: str) -> None:
+    cells = ['[{"id": 1, "label": "a"}, {"id": 2, "label": "b"}]', "[]", '{"id": 2, "label": "b"}']
+    rows = [[text, cell] for text, cell in zip(TEXTS, cells, strict=True)]
+    corpus = ingest_text(write_csv(tmp_path / "a.csv", f"text,{column}", *rows), tmp_path / "a.zarr")
+    assert labels_of(corpus) == [{"a", "b"}, set(), {"b"}]
+    nameless = write_csv(tmp_path / "b.csv", f"text,{column}", *([text, '[{"x": 1}]'] for text in TEXTS))
+    with pytest.raises(InputError, match=r"no list of names: .*Write them as JSON"):
+        ingest_text(nameless, tmp_path / "b.zarr")
+
+
 def test_objects__without_a_name_are_refused(tmp_path: Path) -> None:
     source = write_jsonl(tmp_path / "a.jsonl", [{"text": "some words", "tags": [{"x": 1, "y": 2}]}])
     with pytest.raises(InputError, match=r"'tags' is nested. It holds tags.x, tags.y. Name one of them"):

@@ -173,6 +173,12 @@ def test_plan__names_the_stages_that_a_fit_goes_through(
     assert len(reads) == model.n_passes_
 
 
+def test_plan__no_more_topics_than_documents(corpus: Corpus) -> None:
+    few = corpus.head(40)
+    stages = {n: MomentLabeler(n, head_dim=20).plan(few).stages for n in (40, 1000)}
+    assert stages[1000] == stages[40]
+
+
 def test_plan__further_reads_hold_the_sums_of_the_last(corpus: Corpus) -> None:
     few, many = (
         {stage.name: stage for stage in MomentLabeler(50, refine_passes=n).plan(corpus).stages}

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import zarr
+from sklearn.preprocessing import MultiLabelBinarizer
 
 from tests import naive_text
 from threepass import (
@@ -229,3 +230,25 @@ def test_memory__what_cannot_be_used_says_what_can(
     # what the message says works
     df.to_parquet(tmp_path / "posts.parquet")
     assert ingest_text(tmp_path / "posts.parquet", tmp_path / "posts.zarr").labels == ["a", "b"]
+
+
+def test_memory__names_of_labels_are_refused_with_what_makes_columns_of_them(
+    fitted: tuple[Path, Corpus, MomentLabeler],
+) -> None:
+    folder, corpus, model = fitted
+    rows = [json.loads(line) for line in (folder / "posts.jsonl").read_text().splitlines()]
+    texts, tags = [row["text"] for row in rows], [row["labels"] for row in rows]
+    n = len(rows)
+    X, Y = np.ones((n, 4)), np.ones((n, 2))
+    of_matrix = MomentLabeler(1, head="posterior").fit(X, Y)
+    table = pd.DataFrame({"tags": tags})
+    for names in (tags, table["tags"], table, [["a", "b"]] * n, ["a"] * n, [{"a"}] * n):
+        for call in (of_matrix.fit, of_matrix.evaluate, of_matrix.score):
+            with pytest.raises(InputError, match=r"a column for each label is wanted. .*MultiLabelBinarizer"):
+                call(X, names)
+        with pytest.raises(InputError, match=r"with classes=model.label_names_"):
+            model.evaluate(texts, names)
+    # what the message says works
+    binarizer = MultiLabelBinarizer(classes=model.label_names_)
+    assert model.score(texts, binarizer.fit_transform(tags)) == model.score(corpus)
+    of_matrix.fit(X, pd.DataFrame(Y > 0))

@@ -371,7 +371,7 @@ def test_fit_to__killed_and_started_again(
         process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         assert process.stdout is not None
         for line in process.stdout:
-            name, done = line.split()
+            name, done = line.rsplit(maxsplit=1)
             if name == stage and float(done) > 700:
                 break
         os.kill(process.pid, signal.SIGKILL)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import shutil
 import signal
@@ -120,6 +121,16 @@ def test_workers__the_only_one_killed_in_each_pass(
     model = labeler().fit(corpus, client=lonely, progress=progress)
     assert not progress.left  # type: ignore[attr-defined]
     assert_same(model, undisturbed)
+
+
+def warn() -> None:
+    logging.getLogger("distributed.worker.state_machine").warning("a task was cancelled")
+
+
+def test_workers__warnings_of_dask_are_not_shown(capfd: pytest.CaptureFixture[str]) -> None:
+    with cluster.connected(cluster.Workers(1, dashboard="127.0.0.1:0")) as client:
+        client.run(warn)
+    assert capfd.readouterr().err == ""
 
 
 def test_workers__gone_with_who_would_restart_them(

@@ -6,6 +6,7 @@ import copy
 import html
 import re
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ import pytest
 from tests.model.test_heads import labelled_by_words
 from tests.report.conftest import Fitted
 from threepass import MomentLabeler
+from threepass.ingest.matrices import ingest_matrices
 from threepass.model import evaluation
 from threepass.parts.heads import Head
 from threepass.report import facts
@@ -142,3 +144,18 @@ def test_sample__is_told(fitted: Fitted, monkeypatch: pytest.MonkeyPatch) -> Non
     assert 60 < n < 140
     assert page.count(f"on a sample of {n} documents") == 3
     assert re.search(r"AUC per document, ± [\d.]+ %", page)
+
+
+@pytest.mark.filterwarnings(SEEN)
+def test_plurals__one_of_each(tmp_path: Path) -> None:
+    corpus = ingest_matrices(np.ones((1, 3)), np.ones((1, 1)), tmp_path / "c.zarr")
+    model = MomentLabeler(1, head="posterior").fit(corpus)
+    page = render(model, corpus)
+    said = text_of(page)
+    assert said.startswith("threepass report: 1 topic, 1 label ")
+    assert " 1 topic from 1 document " in said
+    assert "to put 1 label on documents. Judged on the 1 document that it was trained on: " in said
+    assert "Map of 1 topic" in page
+    assert "Map of 1 topics" not in page
+    assert "Documents of each of 1 label, " in page
+    assert "All 1 label" not in said

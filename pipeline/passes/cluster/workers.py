@@ -120,6 +120,7 @@ def _started(stack: ExitStack, workers: Workers) -> Any:
                 dashboard_address=workers.dashboard,
                 local_directory=str(folder),
                 security=True,
+                silence_logs=logging.ERROR,  # of the workers; a task that is interrupted is no news
             )
     except (OSError, RuntimeError, TimeoutError) as error:
         raise ThreepassError(f"The workers could not be started: {error}. Try fewer of them.") from error
