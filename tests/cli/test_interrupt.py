@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.test_cli import threepass
+from tests.cli.test_app import threepass
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parent.parent.parent
 SECONDS = 10.0
 """More than an interrupted command takes on a busy machine, far less than what it was at would."""
 NOTHING = "threepass: Interrupted. Nothing was left behind.\n"
@@ -37,12 +37,12 @@ COMPOSE = SLOW.format(module="threepass.ingest.spool", holder="module", name="_l
 # in the child: the main thread is in a callback from compiled code, where Python ignores exceptions
 CALLBACK = """
 import ctypes, pathlib, sys, time
-import pipeline.model.learn as module
+import threepass.model.learn as module
 def wait():
     pathlib.Path("begun").touch()
     time.sleep(60)
 module.decompose = lambda *_, **__: ctypes.CFUNCTYPE(None)(wait)()
-from pipeline.cli import main
+from threepass.cli import main
 sys.argv[0] = "threepass"
 main()
 """

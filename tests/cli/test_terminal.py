@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.test_app import THREEPASS, threepass
 from tests.terminal import terminal
-from tests.test_cli import THREEPASS, threepass
 from threepass.cli import startup as _startup
 from threepass.cli.app import main
 
