@@ -14,7 +14,8 @@ import sys
 import threading
 import uuid
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -41,6 +42,30 @@ def jit(function: Callable[..., Any] | None = None, **options: Any) -> Any:
     kernel = numba.njit(nogil=True, **options)(function)
     kernel._cache = _KernelCache(function)
     return kernel
+
+
+@contextmanager
+def telling_of_compilation(tell: Callable[[bool], None]) -> Iterator[None]:
+    """Within, `tell(True)` is called when a kernel is compiled, and `tell(False)` when none is any more."""
+    from numba.core import event
+
+    lock, running = threading.Lock(), 0
+
+    class Listener(event.Listener):  # type: ignore[misc]
+        def on_start(self, _: Any) -> None:
+            change(1)
+
+        def on_end(self, _: Any) -> None:
+            change(-1)
+
+    def change(by: int) -> None:
+        nonlocal running
+        with lock:
+            running += by
+            tell(running > 0)
+
+    with event.install_listener("numba:compile", Listener()):
+        yield
 
 
 class _KernelCache:

@@ -8,15 +8,11 @@ from typing import Annotated
 
 import typer
 
-from ..corpus.store import Corpus
 from ..display import how_many
-from ..model.labeler import MomentLabeler
-from ..model.predictions import corpus_records, predict_to_file, prediction_lines, write_records
-from ..model.text_predictions import stream_predictions, text_predictions
 from ..progress import begin
 from .display import ProgressDisplay
-from .ingest import Encoding, names_of
-from .options import Overwrite, Quiet
+from .options import Encoding, Overwrite, Quiet, names_of
+from .startup import loading
 
 
 def predict(
@@ -49,6 +45,11 @@ def predict(
     quiet: Quiet = False,
 ) -> None:
     """Predict the best labels of every document."""
+    with loading(quiet):
+        from ..corpus.store import Corpus
+        from ..model.labeler import MomentLabeler
+        from ..model.predictions import corpus_records, predict_to_file, prediction_lines, write_records
+        from ..model.text_predictions import stream_predictions, text_predictions
     with ProgressDisplay(quiet) as progress:
         begin(progress, "load")
         labeler = MomentLabeler.load(model)

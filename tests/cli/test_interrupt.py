@@ -122,7 +122,7 @@ def test_interrupt__of_an_ingest_leaves_no_store(folder: Path) -> None:
 
 
 def test_interrupt__after_the_last_step_says_what_is_there(folder: Path) -> None:
-    describe = SLOW.format(module="threepass.cli.ingest", holder="module", name="describe")
+    describe = SLOW.format(module="threepass.corpus.describe", holder="module", name="describe")
     code, _, stderr = interrupted(describe, "synth bibtex d.zarr --scale 0.05", folder)
     assert (code, stderr) == (130, "threepass: Interrupted. d.zarr is whole; nothing else was left behind.\n")
     assert threepass("check", folder / "d.zarr").returncode == 0
@@ -142,7 +142,11 @@ def test_interrupt__while_libraries_load(tmp_path: Path) -> None:
     )
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     run = subprocess.run(
-        [sys.executable, script, "data", "list"], env=environment, capture_output=True, text=True, check=False
+        [sys.executable, script, "info", "c.zarr"],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert (run.returncode, run.stdout, run.stderr) == (130, "", "")
 
