@@ -9,9 +9,6 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
 from ..errors import InputError
 
 MAX_HASH_BITS = 26
@@ -129,6 +126,9 @@ class TextInfo:
 def _check_pattern(pattern: object) -> None:
     name, remedy = "pattern", "Write RE2 syntax, as in [\\p{L}\\p{N}]+ for runs of letters and digits."
     _check(isinstance(pattern, str) and 0 < len(pattern) <= _MAX_PATTERN, name, pattern, remedy)
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
     try:
         pc.match_substring_regex(pa.array([""]), pattern=pattern)
     except (pa.ArrowInvalid, UnicodeEncodeError) as error:

@@ -39,6 +39,14 @@ class Words(NamedTuple):
 
 
 @jit
+def gather(data: Array, starts: Array, offsets: Array, out: Array) -> None:
+    """Write texts that begin at `starts` one after the other; text i to `out[offsets[i]:offsets[i + 1]]`."""
+    for i in range(len(starts)):
+        for j in range(offsets[i + 1] - offsets[i]):
+            out[offsets[i] + j] = data[starts[i] + j]
+
+
+@jit
 def _code_point(data: Array, at: int, end: int) -> tuple[int, int]:
     """The character at a byte and its length; -1 and 1 where there is no UTF-8."""
     lead = data[at]
