@@ -18,6 +18,7 @@ import scipy.special
 import zarr
 
 from ..corpus import format as fmt
+from ..corpus.kernels import merge_repeats
 from ..corpus.rows import SparseRows
 from ..corpus.store import Corpus
 from ..errors import InputError, StoreError
@@ -25,7 +26,6 @@ from ..storage.arrays import holds, read_array, read_attributes, write_array
 from ..storage.guard import DamageError
 from ..tasks import map_tasks
 from ..types import Array
-from . import kernels
 from .spool import PIECE_BYTES, IngestKeywords, IngestOptions, PieceWriter, Shape, Source, Spool, build_corpus
 from .synthetic_kernels import alias_table, draw_documents
 
@@ -232,7 +232,7 @@ def ingest_planted(model: Planted, dest: str | Path, **options: Unpack[IngestKey
             values = None
             if not model.distinct:
                 values = np.ones(len(x_indices))
-                nnz = kernels.merge_repeats(x_indptr, x_indices, values)
+                nnz = merge_repeats(x_indptr, x_indices, values)
                 x_indices, values = x_indices[:nnz], values[:nnz]
             writer = spool.writer(number)
             writer.add(

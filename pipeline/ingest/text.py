@@ -16,6 +16,7 @@ from typing import Any, Unpack
 
 import numpy as np
 
+from ..corpus.encode import encode, terms_in_source_order
 from ..corpus.format import MAX_COLUMNS
 from ..corpus.rows import SparseRows
 from ..corpus.store import Corpus
@@ -44,7 +45,7 @@ from .spool import (
 )
 from .tables import TablePart, cut_table, table_kind, take_sample
 from .tally import Tally, script_doubts
-from .vocabulary import LabelNumbers, Limits, VocabularyBuilder, hashed_columns, sorted_rows
+from .vocabulary import LabelNumbers, Limits, VocabularyBuilder
 
 
 def ingest_text(
@@ -233,16 +234,6 @@ def ingest_tables(
     return corpus
 
 
-def encode(found: Found, table: TermTable, tokenizer: Tokenizer, n_terms: int) -> SparseRows:
-    """Documents as rows of the terms of a table; with hashing, of those that the terms hash to."""
-    hashed = tokenizer.hash_bits is not None
-    indptr, indices, values = table.count(found, tokenizer.bigrams, learn=hashed)
-    if tokenizer.hash_bits is not None:
-        names = [name.decode() for name in table.names(np.arange(table.n_terms))]
-        indices = hashed_columns(names, tokenizer.hash_bits)[indices] if names else indices
-    return sorted_rows((indptr, indices, values), n_terms)
-
-
 class _TextIngest:
     """The two stages of an ingest of texts, and what they share."""
 
@@ -354,14 +345,6 @@ class _TextIngest:
         vocabulary = self._builder.finish(tally.documents)
         told["terms_left_out"] = vocabulary.n_seen - len(vocabulary.names)
         return Learned(Names(vocabulary.names, label_names), vocabulary.counts, label_counts, told)
-
-
-def terms_in_source_order(corpus: Corpus) -> list[str]:
-    """The names of terms by their source ids."""
-    terms: list[str] = [""] * corpus.n_terms
-    for i, name in zip(corpus.term_ids.tolist(), corpus.terms, strict=True):
-        terms[i] = name
-    return terms
 
 
 def _columns_like(

@@ -20,6 +20,7 @@ import numpy as np
 import pyarrow.compute as pc
 
 from ..corpus.format import MAX_COLUMNS
+from ..corpus.kernels import merge_repeats
 from ..corpus.rows import SparseRows
 from ..display import how_many
 from ..errors import InputError
@@ -251,7 +252,7 @@ class LabelNumbers:
         kept = indices >= 0
         indptr = np.concatenate([[0], np.cumsum(kept)])[labels.indptr]
         indices = indices[kept]
-        nnz = kernels.merge_repeats(indptr, indices, np.ones(len(indices)))
+        nnz = merge_repeats(indptr, indices, np.ones(len(indices)))
         indices = indices[:nnz]
         with self._lock:
             if len(self._counts) < len(self._numbers):
@@ -281,25 +282,3 @@ class LabelNumbers:
         ids[order] = np.arange(len(names), dtype=np.int32)
         np.save(file, ids)
         return [names[i] for i in order], counts[order]
-
-
-def sorted_rows(triple: tuple[Array, Array, Array], n_columns: int) -> SparseRows:
-    """Rows whose columns are in any order, and may repeat, in canonical form."""
-    indptr, indices, values = triple
-    nnz = kernels.merge_repeats(indptr, indices, values)
-    return SparseRows(indptr, indices[:nnz], values[:nnz], n_columns)
-
-
-def hashed_columns(names: list[str], bits: int) -> Array:
-    """(n,) int32: the column that each term falls into."""
-    from dask_ml.feature_extraction.text import HashingVectorizer  # not for those who do not hash
-
-    vectorizer = HashingVectorizer(
-        n_features=2**bits, analyzer=_itself, alternate_sign=False, norm=None, dtype=np.float32
-    )
-    columns: Any = vectorizer.transform(names).indices
-    return columns.astype(np.int32)  # type: ignore[no-any-return]
-
-
-def _itself(term: str) -> list[str]:
-    return [term]

@@ -16,11 +16,11 @@ from typing import Unpack
 import numpy as np
 
 from ..corpus.format import MAX_COLUMNS
+from ..corpus.kernels import merge_repeats
 from ..corpus.rows import SparseRows
 from ..corpus.store import Corpus
 from ..errors import InputError
 from ..tasks import map_tasks
-from . import kernels
 from .parser_kernels import BAD_FEATURE, BAD_LABEL, OK, Parsed, parse, round_value
 from .sources import LineReader, Part, Paths, cut_file, decompressed, find_files, read_names, reading
 from .spool import (
@@ -200,9 +200,9 @@ def _read_part(job: _ReadJob) -> _Outcome:
         if parsed.status != OK:
             raise _bad_token(reader, slab, parsed.status, parsed.position, n_terms, n_labels)
         _finish_values(reader, slab, parsed)
-        nnz = kernels.merge_repeats(parsed.x_indptr, parsed.x_indices, parsed.values)
+        nnz = merge_repeats(parsed.x_indptr, parsed.x_indices, parsed.values)
         X = SparseRows(parsed.x_indptr, parsed.x_indices[:nnz], parsed.values[:nnz], n_terms)
-        labels_nnz = kernels.merge_repeats(parsed.y_indptr, parsed.y_indices, np.ones(len(parsed.y_indices)))
+        labels_nnz = merge_repeats(parsed.y_indptr, parsed.y_indices, np.ones(len(parsed.y_indices)))
         writer.add(X, SparseRows(parsed.y_indptr, parsed.y_indices[:labels_nnz], None, n_labels))
         job.spool.advance("read", reader.file_position - done, job.total_bytes)
         done = reader.file_position

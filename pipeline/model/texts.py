@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from ..corpus.encode import encode, terms_in_source_order
 from ..corpus.rows import SparseRows
 from ..corpus.store import Corpus
 from ..errors import InputError
-from ..ingest.text import encode, terms_in_source_order
-from ..ingest.vocabulary import hashed_columns
+from ..text.hashing import hashed_columns
 from ..text.info import TextInfo
 from ..text.terms import TermTable
 from ..text.words import Found, Texts, WordFinder, as_texts, strings_of
