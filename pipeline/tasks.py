@@ -9,19 +9,16 @@ from __future__ import annotations
 
 import ctypes
 import os
+import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache, partial
 from itertools import count
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-import dask
-import dask.threaded
-import numpy as np  # noqa: F401  its BLAS, and scipy's own, have to be there to be found
-import scipy.linalg  # noqa: F401
-import threadpoolctl
-from dask.delayed import Delayed
+if TYPE_CHECKING:
+    from dask.delayed import Delayed
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -61,13 +58,14 @@ class _BlasLimit:
 
     def __init__(self) -> None:
         self._lock, self._users = threading.Lock(), 0
-        self._before: list[tuple[Any, int]] = []
+        self._before: dict[str, tuple[Any, int]] = {}
 
     def take(self) -> None:
         with self._lock:
-            if self._users == 0:
-                self._before = [(library, library.num_threads) for library in _blas_libraries()]
-                for library, _ in self._before:
+            # scipy brings one of its own, and may be imported while another task is at it
+            for library in _blas_libraries("scipy.linalg" in sys.modules):
+                if library.filepath not in self._before:
+                    self._before[library.filepath] = library, library.num_threads
                     _set_threads(library, 1)
             self._users += 1
 
@@ -75,16 +73,20 @@ class _BlasLimit:
         with self._lock:
             self._users -= 1
             if self._users == 0:
-                for library, number in self._before:
+                for library, number in self._before.values():
                     _set_threads(library, number)
+                self._before.clear()
 
 
 _blas_limit = _BlasLimit()
 
 
 @cache
-def _blas_libraries() -> list[Any]:
-    """Those that are loaded. To look for them takes as long as to label a text."""
+def _blas_libraries(with_scipy: bool) -> list[Any]:
+    """Those that are loaded, once scipy's is or before. To look for them takes as long as to label a text."""
+    import numpy as np  # noqa: F401  its BLAS has to be there to be found
+    import threadpoolctl
+
     found = threadpoolctl.ThreadpoolController().lib_controllers
     return [library for library in found if library.user_api == "blas"]
 
@@ -121,6 +123,8 @@ def map_tasks(
     """
     if len(items) <= 1:
         return [function(item) for item in items]
+    import dask  # for more than one alone: it takes longer to import than a text to label
+
     run = _Run()
     # partial: Dask looks for its own collections inside arguments, and there are none to find
     calls = [
@@ -176,6 +180,9 @@ class _Run:
 
 def compute_all(tasks: Sequence[Delayed], n_threads: int | None = None) -> list[Any]:
     """The results of delayed calls, on local threads, whatever client is the default."""
+    import dask
+    import dask.threaded
+
     # the function itself: to look it up by its name, Dask would load all of its distributed scheduler
     return list(dask.compute(*tasks, scheduler=dask.threaded.get, num_workers=n_threads or n_cpus()))
 
@@ -208,6 +215,8 @@ def ordered_reduce(
     if len(items) == 1:
         result = function(items[0])
         return result if start is None else merge(start, result)
+    import dask
+
     run, prefix = _Run(), f"{name}-{next(_run_numbers)}"
     at_a_time = at_a_time or n_cpus()
     totals: list[Delayed] = []  # of the first item, the first two, ...
