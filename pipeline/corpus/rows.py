@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
-import scipy.sparse
-import sparse
 
 from ..types import Array
 from .kernels import copy_rows, flaw_of_rows
+
+if TYPE_CHECKING:
+    import scipy.sparse
+    import sparse
+
+if "dask" in sys.modules:  # a worker, or a program that hands these rows to Dask itself
+    from . import dask_compat as _dask_compat  # noqa: F401  (registers sizes and tokens of sparse blocks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +107,8 @@ class SparseRows:
 
     def to_scipy(self, dtype: npt.DTypeLike = np.float32) -> scipy.sparse.csr_array:
         """A scipy CSR array on the same `indices`."""
+        import scipy.sparse
+
         # scipy wants one type for both index arrays; the short one is the one to copy.
         indptr = self.indptr.astype(np.int32) if self.nnz < 2**31 else self.indptr
         triple = (self.values_as(dtype), self.indices, indptr)
@@ -109,6 +118,8 @@ class SparseRows:
 
     def to_gcxs(self, dtype: npt.DTypeLike = np.float32) -> sparse.GCXS:
         """A pydata/sparse array on the same `indices` and `indptr`."""
+        import sparse
+
         triple = (self.values_as(dtype), self.indices, self.indptr)
         return sparse.GCXS(triple, shape=self.shape, compressed_axes=(0,))
 

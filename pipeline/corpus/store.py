@@ -6,12 +6,9 @@ import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property, partial
+from typing import TYPE_CHECKING
 
-import dask
-import dask.array as da
 import numpy as np
-import scipy.sparse
-import sparse
 import zarr
 
 from ..display import how_many, html_table
@@ -19,11 +16,15 @@ from ..errors import InputError
 from ..storage.marks import Location
 from ..text.info import Tokenizer
 from ..types import Array
-from . import dask_compat as _dask_compat  # noqa: F401  (registers sizes and tokens of sparse blocks)
 from . import format as fmt
 from .origins import StoredOrigins
 from .rows import SparseRows
 from .split import in_test
+
+if TYPE_CHECKING:
+    import dask.array as da
+    import scipy.sparse
+    import sparse
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,6 +225,13 @@ class Corpus:
         return self._dask("Y", self.n_labels, np.dtype(np.float32))
 
     def _dask(self, side: fmt.Side, n_columns: int, dtype: np.dtype[np.floating]) -> da.Array:
+        import dask
+        import dask.array as da
+        import scipy.sparse
+        import sparse
+
+        from . import dask_compat as _dask_compat  # noqa: F401  (registers sizes and tokens of blocks)
+
         # The same content has the same keys on purpose: Dask may then share it.
         name = f"corpus-{side}-{self.fingerprint}"
         meta = sparse.GCXS(scipy.sparse.csr_array((0, 0), dtype=dtype))
