@@ -41,6 +41,8 @@ def jit(function: Callable[..., Any] | None = None, **options: Any) -> Any:
         return partial(jit, **options)
     kernel = numba.njit(nogil=True, **options)(function)
     kernel._cache = _KernelCache(function)
+    # numba's extensions add types that no kernel takes; they are loaded still before one is compiled
+    kernel._compilation_chain_init_hook = _no_extensions
     return kernel
 
 
@@ -68,6 +70,10 @@ def telling_of_compilation(tell: Callable[[bool], None]) -> Iterator[None]:
         yield
 
 
+def _no_extensions() -> None:
+    """Import no extension, such as `sparse`, in a process that has nothing to compile."""
+
+
 class _KernelCache:
     """Compiled forms of a kernel on disk, in a file for each signature; what numba asks of a cache.
 
@@ -92,8 +98,10 @@ class _KernelCache:
         """What was compiled for a signature; None where there is nothing to be used."""
         try:
             from numba.core.compiler import CompileResult
+            from numba.core.runtime import rtsys
 
-            context.refresh()
+            # what compiled code calls; `context.refresh()` would load the compiler too, and scipy.linalg
+            rtsys.initialize(context)
             data = self._path(signature, context.codegen()).read_bytes()
             if data[:_SEAL] != self._seal(data[_SEAL:]):
                 return None

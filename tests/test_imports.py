@@ -59,6 +59,7 @@ def test_package__imports_nothing_else() -> None:
 
 @pytest.mark.parametrize("code", [ENCODE, ENCODE_ONE])
 def test_texts__are_encoded_without_dask_and_arrow(code: str) -> None:
+    imported(code)  # kernels are compiled, which takes more
     modules = imported(code)
     assert {"numpy", "numba", "zarr"} <= modules
     assert not modules & NOT_TO_LABEL
