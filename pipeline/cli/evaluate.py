@@ -25,10 +25,10 @@ def evaluate(
     """Measure how well a model labels a corpus: AUC, P@k, nDCG@k, recall@k, PSP@k, PSnDCG@k, calibration."""
     with loading(quiet):
         from ..corpus.store import Corpus
-        from ..model.labeler import MomentLabeler
+        from ..model.predictor import Predictor
     with ProgressDisplay(quiet) as progress:
         begin(progress, "load")
-        labeler = MomentLabeler.load(model)
+        predictor = Predictor.load(model)
         documents = progress.corpus = Corpus.open(corpus)
-        scores = labeler.evaluate(documents, auc="all" if exact else True, progress=progress)
+        scores = predictor.evaluate(documents, auc="all" if exact else True, progress=progress)
     tell(str(scores), scores, json_file)

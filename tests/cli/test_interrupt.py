@@ -30,14 +30,14 @@ from threepass.cli.app import main
 sys.argv[0] = "threepass"
 main()
 """
-SEE = SLOW.format(module="threepass.parts.heads", holder="module.Head", name="see")
-DECOMPOSE = SLOW.format(module="threepass.model.learn", holder="module", name="decompose")
+SEE = SLOW.format(module="threepass.parts.blend", holder="module.Blend", name="see")
+DECOMPOSE = SLOW.format(module="threepass.moments.method", holder="module", name="decompose")
 COMPOSE = SLOW.format(module="threepass.ingest.spool", holder="module", name="_load")
 
 # in the child: the main thread is in a callback from compiled code, where Python ignores exceptions
 CALLBACK = """
 import ctypes, pathlib, sys, time
-import threepass.model.learn as module
+import threepass.moments.method as module
 def wait():
     pathlib.Path("begun").touch()
     time.sleep(60)
