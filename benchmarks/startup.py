@@ -131,7 +131,7 @@ def table(rows: Sequence[dict[str, Any]]) -> str:
     """A row for each start; the bar stands beside the ratio."""
     cells = []
     for row in rows:
-        own = [row["what"], f"{1000 * row['seconds']:.0f} ms", f"{row['peak_mb']:.0f} MB"]
+        own = [row["what"].replace("|", "\\|"), f"{1000 * row['seconds']:.0f} ms", f"{row['peak_mb']:.0f} MB"]
         other = [""] * 5
         if "beside" in row:
             other = [
