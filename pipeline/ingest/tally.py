@@ -15,7 +15,7 @@ from ..corpus import format as fmt
 from ..corpus.store import Corpus
 from ..display import how_many
 from ..errors import InputError
-from ..text.words import Found
+from ..text.words import DocumentWords
 
 _EXAMPLES = 3
 _FEWEST_TO_JUDGE = 20
@@ -61,7 +61,7 @@ class Tally:
             with self._lock:
                 self.examples.append(example)
 
-    def add(self, found: Found, path: Path | str) -> None:
+    def add(self, found: DocumentWords, path: Path | str) -> None:
         """Count documents."""
         n_broken = int(found.broken.sum())
         if n_broken and self.strict:

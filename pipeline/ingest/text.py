@@ -24,7 +24,7 @@ from ..errors import InputError
 from ..tasks import map_tasks
 from ..text.info import Columns, TextInfo, Tokenizer
 from ..text.terms import TermTable
-from ..text.words import Found, WordFinder
+from ..text.words import DocumentWords, WordFinder
 from .batches import Batch, Wanted
 from .columns import Sample, check_columns, choose_columns, guess_separator, id_column
 from .encodings import known_encoding
@@ -233,7 +233,7 @@ def ingest_tables(
     return corpus
 
 
-def encode(found: Found, table: TermTable, tokenizer: Tokenizer, n_terms: int) -> SparseRows:
+def encode(found: DocumentWords, table: TermTable, tokenizer: Tokenizer, n_terms: int) -> SparseRows:
     """Documents as rows of the terms of a table; with hashing, of those that the terms hash to."""
     hashed = tokenizer.hash_bits is not None
     indptr, indices, values = table.count(found, tokenizer.bigrams, learn=hashed)
@@ -291,7 +291,7 @@ class _TextIngest:
         )
 
     @contextmanager
-    def _encoder(self) -> Iterator[Callable[[Found], tuple[SparseRows, Path | None]]]:
+    def _encoder(self) -> Iterator[Callable[[DocumentWords], tuple[SparseRows, Path | None]]]:
         """What turns words into rows, for one task; and where the source ids of its columns will be."""
         if self.tokenizer.hash_bits is not None:
             yield self._hashed
@@ -300,14 +300,14 @@ class _TextIngest:
             yield lambda found: (encode(found, table, self.tokenizer, table.n_terms), None)
         else:
 
-            def counted(found: Found) -> tuple[SparseRows, Path | None]:
+            def counted(found: DocumentWords) -> tuple[SparseRows, Path | None]:
                 with self._builder.borrow() as (table, ids):
                     triple = table.count(found, self.tokenizer.bigrams, learn=True)
                     return SparseRows(*triple, MAX_COLUMNS), ids
 
             yield counted
 
-    def _hashed(self, found: Found) -> tuple[SparseRows, Path | None]:
+    def _hashed(self, found: DocumentWords) -> tuple[SparseRows, Path | None]:
         assert self.tokenizer.hash_bits is not None
         return encode(found, TermTable(), self.tokenizer, 2**self.tokenizer.hash_bits), None
 
@@ -315,7 +315,7 @@ class _TextIngest:
         self,
         writer: PieceWriter,
         batch: Batch,
-        encoder: Callable[[Found], tuple[SparseRows, Path | None]],
+        encoder: Callable[[DocumentWords], tuple[SparseRows, Path | None]],
         path: Path,
     ) -> None:
         found = self.finder.find(batch.texts)

@@ -12,7 +12,7 @@ from . import term_kernels
 from .term_kernels import Terms
 
 if TYPE_CHECKING:
-    from .words import Found
+    from .words import DocumentWords
 
 _FIRST_TERMS, _FIRST_BYTES = 2**14, 2**18
 
@@ -57,7 +57,7 @@ class TermTable:
         """(n_terms,) int64: documents that have each term, of those that were counted."""
         return self.terms.counts[: self.n_terms]
 
-    def count(self, found: Found, bigrams: bool, learn: bool) -> tuple[Array, Array, Array]:
+    def count(self, found: DocumentWords, bigrams: bool, learn: bool) -> tuple[Array, Array, Array]:
         """Rows of terms and of how often each occurs, as `indptr`, `indices` and `values`.
 
         Indices of a row are unique, in order of appearance.

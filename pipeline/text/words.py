@@ -27,7 +27,7 @@ Texts = Any
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class DocumentWords:
     """The words of some documents."""
 
     words: Words
@@ -82,7 +82,7 @@ class WordFinder:
             return False
         return True
 
-    def find(self, columns: Sequence[Texts]) -> Found:
+    def find(self, columns: Sequence[Texts]) -> DocumentWords:
         """The words of documents whose texts are the rows of some columns."""
         texts = _interleaved(columns)
         data, offsets = _buffers(texts)
@@ -96,7 +96,7 @@ class WordFinder:
             drop_words(words, self._stop.terms)
         per_document = len(columns)
         by_document: Array = flags.reshape(-1, per_document)
-        return Found(
+        return DocumentWords(
             words,
             per_document,
             np.any(by_document & BROKEN, axis=1),
@@ -124,7 +124,7 @@ class WordFinder:
         return words
 
 
-def strings_of(found: Found, bigrams: bool) -> list[list[str]]:
+def strings_of(found: DocumentWords, bigrams: bool) -> list[list[str]]:
     """The words of each document, and then its pairs of words; for a few documents that people look at."""
     words, first = found.words, 0
     documents: list[list[str]] = [[] for _ in range(found.n_documents)]
