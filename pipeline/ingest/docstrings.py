@@ -180,11 +180,11 @@ def _ingest(objects: list[DocumentedObject], dest: str | Path, options: IngestKe
 
 # -- what there is -----------------------------------------------------------------------------------------
 
-Found = tuple[str, str, str, str]
+RawDocstring = tuple[str, str, str, str]
 """Module, qualified name, kind and docstring."""
 
 
-def _parsed(package: str) -> Iterator[Found]:
+def _parsed(package: str) -> Iterator[RawDocstring]:
     """All objects of a package's sources."""
     for module, path in _sources(package):
         try:
@@ -199,7 +199,7 @@ def _parsed(package: str) -> Iterator[Found]:
         yield from _members(tree, module, module)
 
 
-def _members(node: ast.Module | ast.ClassDef, module: str, prefix: str) -> Iterator[Found]:
+def _members(node: ast.Module | ast.ClassDef, module: str, prefix: str) -> Iterator[RawDocstring]:
     for member in node.body:
         if not isinstance(member, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             continue
@@ -259,7 +259,7 @@ def _sources(package: str) -> Iterator[tuple[str, Path]]:
                 yield ".".join([root, *(part for part in parts if part != "__init__")]), path
 
 
-def _compiled(package: str) -> Iterator[Found]:
+def _compiled(package: str) -> Iterator[RawDocstring]:
     """Objects without a source, of a few modules."""
     for module_name in _COMPILED.get(package, ()):
         module = importlib.import_module(module_name)
