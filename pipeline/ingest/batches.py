@@ -61,7 +61,7 @@ class Places:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class ColumnSelection:
     """What to read of a table."""
 
     columns: Columns

@@ -15,7 +15,7 @@ import pyarrow.csv
 
 from ..errors import InputError
 from ..types import Array
-from .batches import Batch, Places, Refused, Wanted
+from .batches import Batch, ColumnSelection, Places, Refused
 from .json_rows import MAX_ROW_BYTES
 from .sources import decompressed, reading
 
@@ -50,7 +50,7 @@ class CsvFile:
     def names(self) -> list[str]:
         return [*reversed(self._names)]
 
-    def batches(self, wanted: Wanted) -> Iterator[Batch]:
+    def batches(self, wanted: ColumnSelection) -> Iterator[Batch]:
         """All rows, in order; those that do not have as many cells as the header are refused."""
         first, told = 0, 0
         bad: Array | None = None

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet
 
 from ..errors import InputError
-from .batches import Batch, Places, Wanted
+from .batches import Batch, ColumnSelection, Places
 from .columns import Sample
 from .csv_rows import CsvFile
 from .encodings import UTF_8, guess_encoding
@@ -167,7 +167,9 @@ class TablePart:
     lines: Part | None = None
     row_groups: tuple[int, ...] = ()
 
-    def batches(self, wanted: Wanted, sample: Sample, bad_row: BadRow, advance: Advance) -> Iterator[Batch]:
+    def batches(
+        self, wanted: ColumnSelection, sample: Sample, bad_row: BadRow, advance: Advance
+    ) -> Iterator[Batch]:
         """All rows, in order."""
         if self.kind == "jsonl":
             return self._json_batches(wanted, sample, bad_row, advance)
@@ -176,7 +178,7 @@ class TablePart:
         return self._parquet_batches(wanted, advance)
 
     def _json_batches(
-        self, wanted: Wanted, sample: Sample, bad_row: BadRow, advance: Advance
+        self, wanted: ColumnSelection, sample: Sample, bad_row: BadRow, advance: Advance
     ) -> Iterator[Batch]:
         assert self.lines is not None
         reader = LineReader(self.lines, PIECE_BYTES)
@@ -191,7 +193,7 @@ class TablePart:
             done = reader.file_position
 
     def _csv_batches(
-        self, wanted: Wanted, sample: Sample, bad_row: BadRow, advance: Advance
+        self, wanted: ColumnSelection, sample: Sample, bad_row: BadRow, advance: Advance
     ) -> Iterator[Batch]:
         done = first = 0
         with CsvFile.open(self.path, sample.encoding) as file:
@@ -209,7 +211,7 @@ class TablePart:
     def _record(self, number: int) -> str:
         return f"{self.path}, record {number + 1:,}"
 
-    def _parquet_batches(self, wanted: Wanted, advance: Advance) -> Iterator[Batch]:
+    def _parquet_batches(self, wanted: ColumnSelection, advance: Advance) -> Iterator[Batch]:
         file = _parquet(self.path)
         n_rows = sum(file.metadata.row_group(i).num_rows for i in self.row_groups)
         top = list(dict.fromkeys(_outer(name, file.schema_arrow.names) for name in wanted.names))

@@ -25,7 +25,7 @@ from ..tasks import map_tasks
 from ..text.info import Columns, TextInfo, Tokenizer
 from ..text.terms import TermTable
 from ..text.words import DocumentWords, WordFinder
-from .batches import Batch, Wanted
+from .batches import Batch, ColumnSelection
 from .columns import Sample, check_columns, choose_columns, guess_separator, id_column
 from .encodings import known_encoding
 from .origins import PartOrigins, write_origins
@@ -276,7 +276,7 @@ class _TextIngest:
         def read_part(job: tuple[int, tuple[int, TablePart, Sample]]) -> PieceWriter:
             number, (_, part, sample) = job
             writer = spool.writer(number)
-            wanted = Wanted(self.tables.columns, id=id_column(sample, self.tables.columns))
+            wanted = ColumnSelection(self.tables.columns, id=id_column(sample, self.tables.columns))
             batches = part.batches(
                 wanted, sample, self.tally.bad_row, lambda n: spool.advance("read", n, total)
             )

@@ -21,7 +21,7 @@ from tests import naive_text
 from tests.model.test_texts import write_posts
 from threepass import Corpus, InputError, MomentLabeler, check, ingest_text, predict_texts
 from threepass.ingest import csv_rows, tables
-from threepass.ingest.batches import Wanted
+from threepass.ingest.batches import ColumnSelection
 from threepass.model.predictions import corpus_records, predict_to_file
 from threepass.model.text_predictions import stream_predictions
 from threepass.text.info import Columns
@@ -140,7 +140,7 @@ def test_csv__places_are_those_of_the_csv_module(
     csv.writer(text, lineterminator=newline).writerows([["one", "two"], *rows])
     raw = text.getvalue().encode()
     (tmp_path / "a.csv").write_bytes(raw)
-    columns = Wanted(Columns(("one", "two")), labels=False)
+    columns = ColumnSelection(Columns(("one", "two")), labels=False)
     good, bad, first = [], [], 0
     with csv_rows.CsvFile.open(tmp_path / "a.csv", None) as file:
         for batch in file.batches(columns):
