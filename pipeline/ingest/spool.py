@@ -177,7 +177,7 @@ class PieceWriter:
     def add(self, X: SparseRows, Y: SparseRows, renumbering: Renumbering | None = None) -> None:
         """Spool rows in canonical form (columns sorted and unique, no zeros), cut to block size.
 
-        With a renumbering, columns need not be sorted, and their counts have to come from `Learned`.
+        With a renumbering, columns need not be sorted, and their counts have to come from `SourceSummary`.
         """
         if self._spool.options.binary or (X.values is not None and bool(np.all(X.values == 1))):
             X = replace(X, values=None)
@@ -222,7 +222,7 @@ class Shape:
 
 
 @dataclass(frozen=True, slots=True)
-class Learned:
+class SourceSummary:
     """What only reading a source tells, of one whose columns are renumbered."""
 
     names: Names
@@ -247,7 +247,7 @@ class Source:
     """Hold values that are not whole numbers in single precision, even where that rounds them."""
     write_extras: Callable[[zarr.Group], dict[str, int]] | None = None
     """Adds groups of its own to the store, before the completion mark; returns their arrays' checksums."""
-    learned: Callable[[], Learned] | None = None
+    summarize: Callable[[], SourceSummary] | None = None
     """Asked once, when all is read."""
     text: TextInfo | None = None
     """How texts became words, where there were texts."""
@@ -268,8 +268,8 @@ def build_corpus(dest: str | Path, source: Source, options: IngestOptions) -> Co
         totals = Totals()
         for writer in writers:
             totals.add(writer.totals)
-        if source.learned is not None:
-            source = _with_learned(source, source.learned(), totals)
+        if source.summarize is not None:
+            source = _with_summary(source, source.summarize(), totals)
         if totals.n_docs == 0:
             raise InputError(
                 "The source has no documents. Found only blank lines and comments. Check the file."
@@ -298,9 +298,9 @@ def build_corpus(dest: str | Path, source: Source, options: IngestOptions) -> Co
     return Corpus.open(dest)
 
 
-def _with_learned(source: Source, learned: Learned, totals: Totals) -> Source:
-    totals.term_counts, totals.label_counts = learned.term_counts, learned.label_counts
-    return replace(source, names=learned.names, description=source.description | learned.description)
+def _with_summary(source: Source, summary: SourceSummary, totals: Totals) -> Source:
+    totals.term_counts, totals.label_counts = summary.term_counts, summary.label_counts
+    return replace(source, names=summary.names, description=source.description | summary.description)
 
 
 def _write_store(

@@ -33,12 +33,12 @@ from .sources import Paths, distinct_names, find_files
 from .spool import (
     IngestKeywords,
     IngestOptions,
-    Learned,
     Names,
     PieceWriter,
     Renumbering,
     Shape,
     Source,
+    SourceSummary,
     Spool,
     build_corpus,
 )
@@ -224,7 +224,7 @@ def ingest_tables(
         read=ingest.read,
         description={"kind": "text", "format": kinds, "files": files},
         shape=Shape(n_terms if tables.like is None else tables.like.n_terms),
-        learned=ingest.learned,
+        summarize=ingest.summarize,
         write_extras=lambda root: write_origins(root, ingest.origins),
         text=TextInfo(tokenizer, tables.columns),
     )
@@ -329,7 +329,7 @@ class _TextIngest:
                 self._term_counts = counts
         writer.add(X, Y, Renumbering(term_ids, self._label_ids))
 
-    def learned(self) -> Learned:
+    def summarize(self) -> SourceSummary:
         """Between the stages: the vocabulary, the labels, and what there is to tell."""
         tally = self.tally
         if tally.documents == 0:
@@ -350,10 +350,10 @@ class _TextIngest:
             n_terms = like.n_terms if like is not None else 2 ** (self.tokenizer.hash_bits or 0)
             terms = None if self._known is None or like is None else terms_in_source_order(like)
             counts = np.pad(self._term_counts, (0, n_terms - len(self._term_counts)))
-            return Learned(Names(terms, label_names), counts, label_counts, told)
+            return SourceSummary(Names(terms, label_names), counts, label_counts, told)
         vocabulary = self._builder.finish(tally.documents)
         told["terms_left_out"] = vocabulary.n_seen - len(vocabulary.names)
-        return Learned(Names(vocabulary.names, label_names), vocabulary.counts, label_counts, told)
+        return SourceSummary(Names(vocabulary.names, label_names), vocabulary.counts, label_counts, told)
 
 
 def terms_in_source_order(corpus: Corpus) -> list[str]:
