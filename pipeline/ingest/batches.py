@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from ..errors import InputError
 from ..text.info import Columns
 from ..types import Array
-from .labels import Labels, is_list, read_labels
+from .labels import LabelLists, is_list, read_labels
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class Batch:
 
     texts: list[Any]
     """For each text column an Arrow array of binary values, without nulls."""
-    labels: Labels
+    labels: LabelLists
     ids: list[Any] | None
     """Values of the id column, ready for JSON."""
     rows: Array
@@ -77,7 +77,7 @@ class ColumnSelection:
         """From the columns of a table, by name."""
         texts = [_texts(found[name], name) for name in self.columns.text]
         ids = None if self.id is None else _ids(found[self.id])
-        batch = Batch(texts, Labels.none(len(texts[0])), ids, places.rows, places.n_rows, places.refused)
+        batch = Batch(texts, LabelLists.none(len(texts[0])), ids, places.rows, places.n_rows, places.refused)
         if not self.labels or self.columns.labels is None:
             return batch
         labels, wrong = read_labels(found[self.columns.labels], self.columns.separator)
@@ -94,7 +94,7 @@ def _without(batch: Batch, wrong: dict[int, str]) -> Batch:
     return replace(
         batch,
         texts=[texts.filter(pa.array(keep)) for texts in batch.texts],
-        labels=Labels(np.concatenate([[0], np.cumsum(lengths)]), batch.labels.names),
+        labels=LabelLists(np.concatenate([[0], np.cumsum(lengths)]), batch.labels.names),
         ids=None if ids is None else [ids[i] for i in np.flatnonzero(keep).tolist()],
         rows=batch.rows[keep],
         refused=sorted([*batch.refused, *refused], key=lambda row: row.row),

@@ -21,7 +21,7 @@ NAME_FIELDS = ("label", "name", "title", "term", "value", "text", "tag")
 
 
 @dataclass(frozen=True, slots=True)
-class Labels:
+class LabelLists:
     """The labels of some documents: trimmed, none empty; repeats are still there."""
 
     indptr: Array
@@ -30,7 +30,7 @@ class Labels:
     """Arrow array of large strings."""
 
     @classmethod
-    def none(cls, n_documents: int) -> Labels:
+    def none(cls, n_documents: int) -> LabelLists:
         return cls(np.zeros(n_documents + 1, np.int64), pa.array([], pa.large_string()))
 
 
@@ -85,7 +85,7 @@ def _bare(text: str) -> str:
     return "".join(text.replace('"', "'").split())
 
 
-def read_labels(column: Any, separator: str | None) -> tuple[Labels, dict[int, str]]:
+def read_labels(column: Any, separator: str | None) -> tuple[LabelLists, dict[int, str]]:
     """The labels in an Arrow array of lists, strings or numbers; and what is wrong, by row.
 
     Raises
@@ -97,7 +97,7 @@ def read_labels(column: Any, separator: str | None) -> tuple[Labels, dict[int, s
         column = column.cast(column.type.value_type)
     kind = column.type
     if pa.types.is_null(kind):
-        return Labels.none(len(column)), {}
+        return LabelLists.none(len(column)), {}
     if is_list(kind):
         lengths = pc.fill_null(pc.list_value_length(column), 0).to_numpy(zero_copy_only=False)
         return _trimmed(lengths.astype(np.int64), _strings(column.flatten())), {}
@@ -111,7 +111,7 @@ def read_labels(column: Any, separator: str | None) -> tuple[Labels, dict[int, s
     return _trimmed(lengths.astype(np.int64), lists.flatten()), {}
 
 
-def _listed(texts: list[str]) -> tuple[Labels, dict[int, str]]:
+def _listed(texts: list[str]) -> tuple[LabelLists, dict[int, str]]:
     lists: list[list[str]] = []
     wrong: dict[int, str] = {}
     for row, text in enumerate(texts):
@@ -150,9 +150,9 @@ def _strings(values: Any) -> Any:
     return values.cast(pa.large_string())
 
 
-def _trimmed(lengths: Array, names: Any) -> Labels:
+def _trimmed(lengths: Array, names: Any) -> LabelLists:
     names = pc.utf8_trim_whitespace(pc.fill_null(names, ""))
     keep = pc.binary_length(names).to_numpy(zero_copy_only=False) > 0
     rows = np.repeat(np.arange(len(lengths)), lengths)
     kept = np.bincount(rows[keep], minlength=len(lengths))
-    return Labels(np.concatenate([[0], np.cumsum(kept)]).astype(np.int64), names.filter(pa.array(keep)))
+    return LabelLists(np.concatenate([[0], np.cumsum(kept)]).astype(np.int64), names.filter(pa.array(keep)))

@@ -27,7 +27,7 @@ from ..text.term_kernels import rename_share
 from ..text.terms import TermTable
 from ..types import Array
 from . import kernels
-from .labels import Labels
+from .labels import LabelLists
 
 RUN_TERMS = 2_000_000
 """Terms that make a table large: some 150 MB."""
@@ -235,7 +235,7 @@ class LabelNumbers:
         self._counts = np.zeros(max(16, len(self._numbers)), np.int64)
         self._lock = threading.Lock()
 
-    def rows(self, labels: Labels) -> SparseRows:
+    def rows(self, labels: LabelLists) -> SparseRows:
         """The labels of some documents, by number; of repeated ones in a row, one."""
         encoded = pc.dictionary_encode(labels.names)
         names = encoded.dictionary.to_pylist()
