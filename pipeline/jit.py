@@ -24,7 +24,7 @@ import numpy as np
 import platformdirs
 
 _SEAL = hashlib.sha256().digest_size
-_told = threading.Lock()
+_warned = threading.Lock()
 """Acquired by the first warning and never released."""
 
 
@@ -88,7 +88,7 @@ class _KernelCache:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             _write(path, self._seal(data) + data)
         except Exception as error:
-            _tell(error)
+            _warn_once(error)
 
     def flush(self) -> None:
         """Do nothing: newly compiled code replaces old files."""
@@ -130,9 +130,9 @@ def _write(path: Path, data: bytes) -> None:
         raise
 
 
-def _tell(error: Exception) -> None:
+def _warn_once(error: Exception) -> None:
     """Warn once. Worker processes stay silent, because the process that started them warns."""
-    if multiprocessing.parent_process() is None and _told.acquire(blocking=False):
+    if multiprocessing.parent_process() is None and _warned.acquire(blocking=False):
         warnings.warn(
             f"Compiled code cannot be kept, so every process compiles it again. Found: {error}. "
             "Set NUMBA_CACHE_DIR to a writable directory.",
