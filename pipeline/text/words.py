@@ -1,4 +1,4 @@
-"""The words of many texts at once, as a tokenizer finds them."""
+"""Search for the words of many texts at once."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ Texts = Any
 
 @dataclass(frozen=True, slots=True)
 class DocumentWords:
-    """The words of some documents."""
+    """Words of some documents."""
 
     words: Words
     per_document: int
-    """Segments, that is texts, of each document."""
+    """Segments, that is texts, per document."""
     broken: Array
-    """(documents,) bool: not all of it was UTF-8; what was not separates words."""
+    """(documents,) bool: True if some bytes are not UTF-8. Such bytes separate words."""
     empty: Array
-    """(documents,) bool: no text at all, or blanks."""
+    """(documents,) bool: True if there is no text, or only blanks."""
 
     @property
     def n_documents(self) -> int:
@@ -44,7 +44,7 @@ class DocumentWords:
 
 
 class WordFinder:
-    """Finds words; made once for a tokenizer, and used from any thread."""
+    """Word search for one tokenizer; safe to use from many threads."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self.tokenizer = tokenizer
@@ -55,7 +55,7 @@ class WordFinder:
 
     @cached_property
     def _expansion(self) -> float:
-        """The most bytes that are written for a byte that is read."""
+        """Most bytes written per byte read."""
         lengths = np.diff(self._tables.offsets)
         points = np.arange(len(lengths))
         own = 1 + (points >= 0x80).astype(int) + (points >= 0x800) + (points >= 0x10000)
@@ -68,22 +68,22 @@ class WordFinder:
 
     @cached_property
     def _reads_latin(self) -> bool:
-        """Whether the pattern finds the same words in ASCII when RE2 takes that for Latin-1.
+        """Whether the pattern finds the same words in ASCII text when RE2 reads it as Latin-1.
 
-        RE2 compiles the pattern at every call. Classes such as `\\p{L}` are large in UTF-8, and take
-        ten times as long as finding the words of a short text. With `(?i)` they take longer in Latin-1.
+        RE2 compiles the pattern at every call. Classes such as `\\p{L}` are large in UTF-8: compiling them
+        takes ten times as long as finding the words of a short text. With `(?i)`, Latin-1 takes longer.
         """
         pattern = self.tokenizer.pattern or ""
         if not pattern.isascii() or re.search(r"\(\?\w*i", pattern):
             return False
         try:
             pc.match_substring_regex(pa.array([b""]), pattern=pattern)
-        except pa.ArrowInvalid:  # it names a character that Latin-1 has not
+        except pa.ArrowInvalid:  # it names a character that Latin-1 lacks
             return False
         return True
 
     def find(self, columns: Sequence[Texts]) -> DocumentWords:
-        """The words of documents whose texts are the rows of some columns."""
+        """Find the words of documents whose texts are the rows of some columns."""
         texts = _interleaved(columns)
         data, offsets = _buffers(texts)
         flags = np.zeros(len(offsets) - 1, np.uint8)
@@ -109,7 +109,7 @@ class WordFinder:
         return words
 
     def _marked(self, data: Array, offsets: Array) -> Words:
-        """Fold, let RE2 put marks around every match, and read what is between marks."""
+        """Fold, let RE2 put marks around every match, and read the words between marks."""
         folded = np.empty(int(len(data) * self._expansion) + 8, np.uint8)
         folded_offsets = np.empty(len(offsets), np.int64)
         kernels.fold(data, offsets, self._tables, folded, folded_offsets)
@@ -125,7 +125,7 @@ class WordFinder:
 
 
 def strings_of(found: DocumentWords, bigrams: bool) -> list[list[str]]:
-    """The words of each document, and then its pairs of words; for a few documents that people look at."""
+    """Words of each document, followed by its pairs of words; for a few documents to show."""
     words, first = found.words, 0
     documents: list[list[str]] = [[] for _ in range(found.n_documents)]
     for segment, end in enumerate(words.ends.tolist()):
@@ -142,7 +142,7 @@ def strings_of(found: DocumentWords, bigrams: bool) -> list[list[str]]:
 
 
 def as_texts(texts: Sequence[str]) -> Texts:
-    """Python's texts as an Arrow array; lone surrogates, which are no characters, become question marks."""
+    """Python strings as an Arrow array. Lone surrogates, which are not characters, become question marks."""
     return pa.array([text.encode("utf-8", "replace") for text in texts], pa.large_binary())
 
 
@@ -157,7 +157,7 @@ def _room(n_bytes: int, n_words: int, n_segments: int) -> Words:
 
 
 def _interleaved(columns: Sequence[Texts]) -> Texts:
-    """The texts of document 0, of document 1, ..., as one large binary array."""
+    """Texts of document 0, of document 1, ..., as one large binary array."""
     wide = [column.cast(pa.large_binary()) for column in columns]
     if len(wide) == 1:
         return wide[0]
@@ -167,7 +167,7 @@ def _interleaved(columns: Sequence[Texts]) -> Texts:
 
 
 def _buffers(texts: Texts) -> tuple[Array, Array]:
-    """The bytes of a large binary array and where each value begins and ends, without a copy."""
+    """Bytes of a large binary array and the bounds of its values, without a copy."""
     _, offsets, data = texts.buffers()
     bounds = np.frombuffer(offsets, np.int64)[texts.offset : texts.offset + len(texts) + 1]
     if data is None:
@@ -177,13 +177,13 @@ def _buffers(texts: Texts) -> tuple[Array, Array]:
 
 
 def _array(data: Array, offsets: Array, kind: pa.DataType) -> Texts:
-    """Texts as RE2 takes them: strings for UTF-8, binary values for Latin-1."""
+    """Texts in the types that RE2 takes: strings for UTF-8, binary values for Latin-1."""
     buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
     return pa.Array.from_buffers(kind, len(offsets) - 1, buffers)
 
 
 def _normalized(texts: Texts, rows: Array) -> Texts:
-    """The texts, those of some rows in form NFC."""
+    """The same texts, with some rows converted to form NFC."""
     mask = np.zeros(len(texts), bool)
     mask[rows] = True
     new = [
