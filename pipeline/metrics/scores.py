@@ -15,7 +15,7 @@ _CAUTION = {
     "overlapping": "About {share} of these documents are also among the training documents: expect lower "
     "scores on new ones.",
 }
-_TOLD = 0.005
+_MENTIONED = 0.005
 """Smallest share of unseen documents like a training document that is mentioned."""
 
 
@@ -81,7 +81,7 @@ class Scores(dict[str, Any]):
             return "Whether the model has seen these documents cannot be told."
         if are != "unseen":
             return self.caution or ""
-        if share is None or share < _TOLD:
+        if share is None or share < _MENTIONED:
             return "The model has not seen these documents."
         alike = f"about {percent(share)} of them have the words and labels of a training document"
         return f"The model has not seen these documents; {alike}."
