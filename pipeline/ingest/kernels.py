@@ -10,10 +10,10 @@ from ..types import Array
 
 @jit
 def merge_repeats(indptr: Array, indices: Array, values: Array) -> int:
-    """Sort each row's columns, add up the values of repeated ones and drop zeros, all in place.
+    """Sort each row's columns, add up the values of repeated columns and drop zeros, all in place.
 
-    Rows that are strictly increasing already only move. Returns how many entries remain; what lies beyond
-    them is garbage. Repeats are added in order of appearance.
+    Rows that already increase strictly only move. Repeats are added in order of appearance. Returns the
+    number of entries that remain; entries beyond them are garbage.
 
     Cost: O(nnz) for sorted rows, O(n log n) for a row of n entries that is not.
     """
@@ -50,7 +50,7 @@ def merge_repeats(indptr: Array, indices: Array, values: Array) -> int:
 
 @jit
 def rename_columns(indptr: Array, indices: Array, rank: Array) -> None:
-    """Give column c the id `rank[c]` and sort each row again, in place, for rows without values.
+    """Renumber column c as `rank[c]` and sort each row again, in place; for rows without values.
 
     Cost: O(n log n) for a row of n entries; insertion sort for the short rows of titles.
     """
@@ -72,7 +72,7 @@ def rename_columns(indptr: Array, indices: Array, rank: Array) -> None:
 
 @jit
 def rename_columns_with_values(indptr: Array, indices: Array, values: Array, rank: Array) -> None:
-    """As `rename_columns`, carrying each entry's value along."""
+    """Do as `rename_columns` for rows with values."""
     for row in range(len(indptr) - 1):
         start, stop = indptr[row], indptr[row + 1]
         keys = np.empty(stop - start, np.int64)

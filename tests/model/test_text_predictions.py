@@ -122,7 +122,7 @@ def test_csv__rows_are_records(model: MomentLabeler, tmp_path: Path) -> None:
     assert records[1]["error"] == "a row has 1 cell and the first 2: 'only'"
     rows = list(csv.DictReader(io.StringIO(CSV)))
     assert [rows[record["document"]]["id"] for record in records if "id" in record] == ["a", "c", "e"]
-    with pytest.raises(InputError, match=r"record 2: a row has 1 cell.*Mend the row"):
+    with pytest.raises(InputError, match=r"record 2: a row has 1 cell.*Fix the row"):
         told(model, tmp_path / "new.csv", strict=True)
 
 
