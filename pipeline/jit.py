@@ -1,8 +1,8 @@
-"""How kernels are compiled, and where compiled code is kept from one process to the next.
+"""Compilation of kernels, and a cache of compiled code on disk.
 
-It lies in the user's cache directory (`$XDG_CACHE_HOME/threepass` or `~/.cache/threepass` on Linux), or in
-`NUMBA_CACHE_DIR` where that is set. Where nothing can be written, kernels are compiled in memory, and a
-warning says so once; numba's own cache would refuse to import them.
+The cache is in the user's cache directory (`$XDG_CACHE_HOME/threepass` or `~/.cache/threepass` on Linux), or
+in `NUMBA_CACHE_DIR` if that is set. If nothing can be written there, kernels are compiled in memory, and a
+warning says so once. With numba's own cache, their import would fail.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ import numpy as np
 import platformdirs
 
 _SEAL = hashlib.sha256().digest_size
-_told = threading.Lock()
-"""Taken by the first to warn, and never released."""
+_warned = threading.Lock()
+"""Acquired by the first warning and never released."""
 
 
 def jit(function: Callable[..., Any] | None = None, **options: Any) -> Any:
-    """A compiled kernel that runs without the interpreter's lock; the decorator of every kernel.
+    """Compile a kernel so that it runs without the GIL. Every kernel has this decorator.
 
     Parameters
     ----------
     **options
-        As `numba.njit` takes them, such as `fastmath`.
+        Options of `numba.njit`, such as `fastmath`.
     """
     if function is None:
         return partial(jit, **options)
@@ -75,11 +75,11 @@ def _no_extensions() -> None:
 
 
 class _KernelCache:
-    """Compiled forms of a kernel on disk, in a file for each signature; what numba asks of a cache.
+    """Numba's cache interface for one kernel, with a file for each compiled signature.
 
-    Files appear whole under their names, so processes may write the same one at a time. One that is damaged,
-    or was made of other source code, counts as absent and is written anew. No failure here is a failure of
-    the kernel.
+    A file gets its name only when it is complete, so several processes may write the same one. A file that is
+    damaged, or was compiled from other source code, counts as absent and is replaced. If the cache fails, the
+    kernel still runs.
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
@@ -88,14 +88,14 @@ class _KernelCache:
 
     @property
     def cache_path(self) -> str:
-        """The folder of the files."""
+        """Folder of the cache files."""
         from numba.core import config
 
         own = hashlib.sha256(str(self._source.parent).encode()).hexdigest()[:16]
         return str(Path(config.CACHE_DIR or _user_folder(), f"{self._source.parent.name}-{own}"))
 
     def load_overload(self, signature: Any, context: Any) -> Any:
-        """What was compiled for a signature; None where there is nothing to be used."""
+        """Load the code compiled for a signature; None if there is none to use."""
         try:
             from numba.core.compiler import CompileResult
             from numba.core.runtime import rtsys
@@ -106,11 +106,11 @@ class _KernelCache:
             if data[:_SEAL] != self._seal(data[_SEAL:]):
                 return None
             return CompileResult._rebuild(context, *pickle.loads(data[_SEAL:]))
-        except Exception:  # it is compiled
+        except Exception:  # numba then compiles it
             return None
 
     def save_overload(self, signature: Any, compiled: Any) -> None:
-        """Keep what was compiled for a signature, where that is possible."""
+        """Save the code compiled for a signature, if possible."""
         try:
             from numba.core.serialize import dumps
 
@@ -121,10 +121,10 @@ class _KernelCache:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             _write(path, self._seal(data) + data)
         except Exception as error:
-            _tell(error)
+            _warn_once(error)
 
     def flush(self) -> None:
-        """Do nothing: what is compiled anew takes the place of old files."""
+        """Do nothing: newly compiled code replaces old files."""
 
     def _path(self, signature: Any, codegen: Any) -> Path:
         versions = sys.implementation.cache_tag, numba.__version__, np.__version__
@@ -132,7 +132,7 @@ class _KernelCache:
         return Path(self.cache_path, f"{self._source.stem}.{self._function.__qualname__}-{key[:32]}.nbc")
 
     def _seal(self, data: bytes) -> bytes:
-        """A checksum of compiled code together with the source and the constants that it was made of."""
+        """Checksum of compiled code, its source and the constants it uses."""
         names = self._function.__globals__
         constants = sorted((name, value) for name, value in names.items() if isinstance(value, int | float))
         sources = _package_kernels() + self._source.read_bytes()
@@ -141,7 +141,7 @@ class _KernelCache:
 
 @cache
 def _package_kernels() -> bytes:
-    """A checksum of all kernels of the package: one may contain code of another."""
+    """Checksum of all kernels of the package, because one may inline code of another."""
     paths = sorted(Path(__file__).parent.rglob("*kernels.py"))
     return hashlib.sha256(b"".join(hashlib.sha256(path.read_bytes()).digest() for path in paths)).digest()
 
@@ -163,11 +163,11 @@ def _write(path: Path, data: bytes) -> None:
         raise
 
 
-def _tell(error: Exception) -> None:
-    """Warn once; workers leave it to the process that started them."""
-    if multiprocessing.parent_process() is None and _told.acquire(blocking=False):
+def _warn_once(error: Exception) -> None:
+    """Warn once. Worker processes stay silent, because the process that started them warns."""
+    if multiprocessing.parent_process() is None and _warned.acquire(blocking=False):
         warnings.warn(
-            f"Compiled code cannot be kept, so that every process compiles anew. Found: {error}. "
-            "Set NUMBA_CACHE_DIR to a directory that can be written.",
+            f"Compiled code cannot be kept, so every process compiles it again. Found: {error}. "
+            "Set NUMBA_CACHE_DIR to a writable directory.",
             stacklevel=2,
         )

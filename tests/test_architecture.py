@@ -15,6 +15,7 @@ ROOT = Path(__file__).parent.parent / "pipeline"
 ROOMS = [
     "types",
     "errors",
+    "warn",
     "progress",
     "display",
     "jit",

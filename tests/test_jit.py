@@ -39,7 +39,7 @@ def caches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A cache folder of the test's own, which does not exist yet; nobody has been warned."""
     monkeypatch.setattr(config, "CACHE_DIR", "")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "caches"))
-    monkeypatch.setattr(jit, "_told", threading.Lock())
+    monkeypatch.setattr(jit, "_warned", threading.Lock())
     return tmp_path / "caches"
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from ..text.hashing import hashed_columns
 from ..text.info import Tokenizer
 from ..text.terms import TermTable
-from ..text.words import Found
+from ..text.words import DocumentWords
 from .kernels import merge_repeats
 from .rows import SparseRows
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from .store import Corpus
 
 
-def encode(found: Found, table: TermTable, tokenizer: Tokenizer, n_terms: int) -> SparseRows:
+def encode(found: DocumentWords, table: TermTable, tokenizer: Tokenizer, n_terms: int) -> SparseRows:
     """Documents as rows of the terms of a table; with hashing, of those that the terms hash to."""
     hashed = tokenizer.hash_bits is not None
     indptr, indices, values = table.count(found, tokenizer.bigrams, learn=hashed)

@@ -10,7 +10,7 @@ from ..types import Array
 
 @jit
 def rename_columns(indptr: Array, indices: Array, rank: Array) -> None:
-    """Give column c the id `rank[c]` and sort each row again, in place, for rows without values.
+    """Renumber column c as `rank[c]` and sort each row again, in place; for rows without values.
 
     Cost: O(n log n) for a row of n entries; insertion sort for the short rows of titles.
     """
@@ -32,7 +32,7 @@ def rename_columns(indptr: Array, indices: Array, rank: Array) -> None:
 
 @jit
 def rename_columns_with_values(indptr: Array, indices: Array, values: Array, rank: Array) -> None:
-    """As `rename_columns`, carrying each entry's value along."""
+    """Do as `rename_columns` for rows with values."""
     for row in range(len(indptr) - 1):
         start, stop = indptr[row], indptr[row + 1]
         keys = np.empty(stop - start, np.int64)

@@ -1,4 +1,4 @@
-"""What Unicode says of each character, as tables that compiled loops can read."""
+"""Unicode properties of each character, as tables for compiled loops."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from ..types import Array
 OTHER, WORD, APOSTROPHE = range(3)
 N_CODE_POINTS = 0x110000
 _ASSIGNED = (range(0x40000), range(0xE0000, 0xE0200))
-"""Outside these there is no letter, digit or mark in any version of Unicode."""
+"""Ranges of all letters, digits and marks, in any version of Unicode."""
 _APOSTROPHES = "'’"
 
 
 class CharacterTables(NamedTuple):
-    """By code point: what a character is, and the UTF-8 that is put in its place."""
+    """Kind of each code point, and the UTF-8 that replaces it."""
 
     kinds: Array
     """(N,) uint8: OTHER, WORD or APOSTROPHE."""
     unsettled: Array
-    """(N,) bool: a text with it may not be in form NFC."""
+    """(N,) bool: True if a text with the character may not be in form NFC."""
     offsets: Array
     """(N + 1,) int32: where each character's folded bytes begin."""
     folded: Array
@@ -32,7 +32,7 @@ class CharacterTables(NamedTuple):
 
 @lru_cache(maxsize=4)
 def character_tables(lower: bool, accents: bool) -> CharacterTables:
-    """The tables for a way to fold characters. Cost: a tenth of a second, once; 12 MB."""
+    """Tables for one way to fold characters. Cost: a tenth of a second, once; 12 MB."""
     points = np.concatenate([np.arange(points.start, points.stop) for points in _ASSIGNED])
     points = points[(points < 0xD800) | (points >= 0xE000)]  # surrogates are no characters
     characters = list(map(chr, points.tolist()))
@@ -58,7 +58,7 @@ def character_tables(lower: bool, accents: bool) -> CharacterTables:
 
 
 def fold_character(character: str, lower: bool, accents: bool) -> str:
-    """What stands for a character in words; nothing for an accent that is not kept."""
+    """Fold a character. An accent that is not kept becomes empty."""
     if lower:
         character = character.lower()
     if not accents:

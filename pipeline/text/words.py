@@ -1,4 +1,4 @@
-"""The words of many texts at once, as a tokenizer finds them."""
+"""Search for the words of many texts at once."""
 
 from __future__ import annotations
 
@@ -55,16 +55,16 @@ class Texts:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """The words of some documents."""
+class DocumentWords:
+    """Words of some documents."""
 
     words: Words
     per_document: int
-    """Segments, that is texts, of each document."""
+    """Segments, that is texts, per document."""
     broken: Array
-    """(documents,) bool: not all of it was UTF-8; what was not separates words."""
+    """(documents,) bool: True if some bytes are not UTF-8. Such bytes separate words."""
     empty: Array
-    """(documents,) bool: no text at all, or blanks."""
+    """(documents,) bool: True if there is no text, or only blanks."""
 
     @property
     def n_documents(self) -> int:
@@ -72,7 +72,7 @@ class Found:
 
 
 class WordFinder:
-    """Finds words; made once for a tokenizer, and used from any thread."""
+    """Word search for one tokenizer; safe to use from many threads."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self.tokenizer = tokenizer
@@ -83,7 +83,7 @@ class WordFinder:
 
     @cached_property
     def _expansion(self) -> float:
-        """The most bytes that are written for a byte that is read."""
+        """Most bytes written per byte read."""
         lengths = np.diff(self._tables.offsets)
         points = np.arange(len(lengths))
         own = 1 + (points >= 0x80).astype(int) + (points >= 0x800) + (points >= 0x10000)
@@ -96,10 +96,10 @@ class WordFinder:
 
     @cached_property
     def _reads_latin(self) -> bool:
-        """Whether the pattern finds the same words in ASCII when RE2 takes that for Latin-1.
+        """Whether the pattern finds the same words in ASCII text when RE2 reads it as Latin-1.
 
-        RE2 compiles the pattern at every call. Classes such as `\\p{L}` are large in UTF-8, and take
-        ten times as long as finding the words of a short text. With `(?i)` they take longer in Latin-1.
+        RE2 compiles the pattern at every call. Classes such as `\\p{L}` are large in UTF-8: compiling them
+        takes ten times as long as finding the words of a short text. With `(?i)`, Latin-1 takes longer.
         """
         pattern = self.tokenizer.pattern or ""
         if not pattern.isascii() or re.search(r"\(\?\w*i", pattern):
@@ -109,12 +109,12 @@ class WordFinder:
 
         try:
             pc.match_substring_regex(pa.array([b""]), pattern=pattern)
-        except pa.ArrowInvalid:  # it names a character that Latin-1 has not
+        except pa.ArrowInvalid:  # it names a character that Latin-1 lacks
             return False
         return True
 
-    def find(self, columns: Sequence[Texts | Any]) -> Found:
-        """The words of documents whose texts are the rows of some columns, of Arrow's or `Texts`."""
+    def find(self, columns: Sequence[Texts | Any]) -> DocumentWords:
+        """Find the words of documents whose texts are the rows of some columns, of Arrow's or `Texts`."""
         texts = _interleaved([c if isinstance(c, Texts) else Texts.of_arrow(c) for c in columns])
         flags = np.zeros(len(texts), np.uint8)
         kernels.look_at(texts.data, texts.offsets, self._tables.unsettled, flags)
@@ -125,7 +125,7 @@ class WordFinder:
             drop_words(words, self._stop.terms)
         per_document = len(columns)
         by_document: Array = flags.reshape(-1, per_document)
-        return Found(
+        return DocumentWords(
             words,
             per_document,
             np.any(by_document & BROKEN, axis=1),
@@ -140,7 +140,7 @@ class WordFinder:
         return words
 
     def _marked(self, texts: Texts) -> Words:
-        """Fold, let RE2 put marks around every match, and read what is between marks."""
+        """Fold, let RE2 put marks around every match, and read the words between marks."""
         import pyarrow as pa
         import pyarrow.compute as pc
 
@@ -162,8 +162,8 @@ class WordFinder:
         return words
 
 
-def strings_of(found: Found, bigrams: bool) -> list[list[str]]:
-    """The words of each document, and then its pairs of words; for a few documents that people look at."""
+def strings_of(found: DocumentWords, bigrams: bool) -> list[list[str]]:
+    """Words of each document, followed by its pairs of words; for a few documents to show."""
     words, first = found.words, 0
     documents: list[list[str]] = [[] for _ in range(found.n_documents)]
     for segment, end in enumerate(words.ends.tolist()):
@@ -180,7 +180,7 @@ def strings_of(found: Found, bigrams: bool) -> list[list[str]]:
 
 
 def as_texts(texts: Sequence[str]) -> Texts:
-    """Python's texts in one piece; lone surrogates, which are no characters, become question marks."""
+    """Python strings in one piece. Lone surrogates, which are not characters, become question marks."""
     encoded = [text.encode("utf-8", "replace") for text in texts]
     return Texts.of_lengths(b"".join(encoded), np.array([len(text) for text in encoded], np.int64))
 
@@ -197,7 +197,7 @@ def _room(n_bytes: int, n_words: int, n_segments: int) -> Words:
 
 
 def _interleaved(columns: Sequence[Texts]) -> Texts:
-    """The texts of document 0, of document 1, ..., one after the other."""
+    """Texts of document 0, of document 1, ..., in one piece."""
     if len(columns) == 1:
         return columns[0]
     firsts = np.cumsum([0, *(len(column.data) for column in columns)])
@@ -211,7 +211,7 @@ def _interleaved(columns: Sequence[Texts]) -> Texts:
 
 
 def _normalized(texts: Texts, rows: Array) -> Texts:
-    """The texts, those of some rows in form NFC."""
+    """The same texts, with some rows converted to form NFC."""
     data, lengths, at = texts.data.data, np.diff(texts.offsets), 0
     pieces: list[bytes | memoryview] = []
     for row in rows.tolist():

@@ -21,7 +21,7 @@ from tests import naive_text
 from tests.model.test_texts import write_posts
 from threepass import Corpus, InputError, MomentLabeler, check, ingest_text, predict_texts
 from threepass.ingest import csv_rows, tables
-from threepass.ingest.batches import Wanted
+from threepass.ingest.batches import ColumnSelection
 from threepass.model.predictions import corpus_records, predict_to_file
 from threepass.model.text_predictions import stream_predictions
 from threepass.text.info import Columns
@@ -122,7 +122,7 @@ def test_csv__rows_are_records(model: MomentLabeler, tmp_path: Path) -> None:
     assert records[1]["error"] == "a row has 1 cell and the first 2: 'only'"
     rows = list(csv.DictReader(io.StringIO(CSV)))
     assert [rows[record["document"]]["id"] for record in records if "id" in record] == ["a", "c", "e"]
-    with pytest.raises(InputError, match=r"record 2: a row has 1 cell.*Mend the row"):
+    with pytest.raises(InputError, match=r"record 2: a row has 1 cell.*Fix the row"):
         told(model, tmp_path / "new.csv", strict=True)
 
 
@@ -140,7 +140,7 @@ def test_csv__places_are_those_of_the_csv_module(
     csv.writer(text, lineterminator=newline).writerows([["one", "two"], *rows])
     raw = text.getvalue().encode()
     (tmp_path / "a.csv").write_bytes(raw)
-    columns = Wanted(Columns(("one", "two")), labels=False)
+    columns = ColumnSelection(Columns(("one", "two")), labels=False)
     good, bad, first = [], [], 0
     with csv_rows.CsvFile.open(tmp_path / "a.csv", None) as file:
         for batch in file.batches(columns):

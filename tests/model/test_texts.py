@@ -218,7 +218,7 @@ def test_memory__what_cannot_be_used_says_what_can(
         with pytest.raises(InputError, match=r"Texts in memory cannot be fitted.*fit\(ingest_text\('posts"):
             MomentLabeler(3).fit(*given)
     for given in (texts, df, df["text"], texts[0], np.array(texts), [Path("x"), 7]):
-        with pytest.raises(InputError, match=r"Names of files are wanted. Found .*as with df.to_parquet"):
+        with pytest.raises(InputError, match=r"File names are needed. Found .*as with df.to_parquet"):
             ingest_text(given, tmp_path / "c.zarr")  # type: ignore[arg-type]
     with pytest.raises(InputError, match=r"does not exist"):
         ingest_text("x" * 5000, tmp_path / "c.zarr")
