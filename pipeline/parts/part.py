@@ -195,6 +195,8 @@ class Part(Gatherer):
     scorer: ClassVar[type[Scorer]]
     knows_held_out: ClassVar[bool] = False
     """Whether it has learned from the held-out documents, too."""
+    refines: ClassVar[bool] = False
+    """Whether it learns from further reads (`refine_passes`)."""
 
     def __init__(self, context: Context) -> None:
         self.context = context
@@ -242,9 +244,9 @@ class Part(Gatherer):
 
     @abstractmethod
     def finish(self, choice: Choice) -> Scorer | None:
-        """What remains, once the choices are made and the held-out documents are in the sums.
+        """Make the scorer, with the choices made and the held-out documents in the sums; let go of the sums.
 
-        None where the choice leaves the part out.
+        None where the choice leaves the part out. What parts share is let go once all of them are finished.
         """
 
     @abstractmethod
@@ -252,8 +254,8 @@ class Part(Gatherer):
         """What that takes."""
 
     @abstractmethod
-    def pretend_finish(self) -> None:
-        """Leave behind what `finish` would, without memory."""
+    def remains(self) -> Sequence[Array]:
+        """Hollow arrays, like those of the scorer that `finish` makes."""
 
     @property
     def reordering(self) -> int:

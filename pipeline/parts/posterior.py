@@ -51,5 +51,5 @@ class PosteriorPart(TopicPart):
     def finishing(self) -> Making:
         return Making(2 * self.context.moments.tall_bytes)
 
-    def pretend_finish(self) -> None:
-        """Nothing of its own remains."""
+    def remains(self) -> Sequence[Array]:
+        return []  # the topics are the model's anyway
