@@ -288,7 +288,7 @@ class RefinedPart(TopicPart):
 
     def remains(self) -> Sequence[Array]:
         D, L, K = self.context.corpus.n_terms, self.context.corpus.n_labels, self.context.moments.n_topics
-        return [hollow(D, K), hollow(L, K)]
+        return [hollow(D, K), hollow(L, K), hollow(K, dtype=np.float64)]
 
     def fold(self, context: Context) -> Part:
         part = type(self)(context)
