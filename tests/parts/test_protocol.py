@@ -311,9 +311,7 @@ def test_finish__lets_go_of_its_sums(documents: tuple[np.ndarray, np.ndarray], k
     assert array_bytes(list(one.part.held())) == 0
 
 
-@pytest.mark.parametrize(
-    "kind", [part for part in PARTS if "weight" in part_of(part, *labelled_by_words(9)).options()]
-)
+@pytest.mark.parametrize("kind", [MemoryPart, RefinedPart], ids=lambda kind: kind.name)
 def test_weight_zero__leaves_the_part_out(documents: tuple[np.ndarray, np.ndarray], kind: type[Part]) -> None:
     one = learned(part_of(kind, *documents), *documents)
     assert one.part.finish({**one.part.defaults, "weight": 0.0}) is None
