@@ -27,8 +27,8 @@ def topics_of(Q: np.ndarray, weight: float = 0.0, n_terms: int = 0) -> Refined:
 
 
 def ridge_of(A: np.ndarray, n_terms: int = 9) -> Ridge:
-    p = A.shape[1]
-    basis = Basis(np.zeros((n_terms, p), "f4"), np.zeros((p, 0), "f4"), np.zeros(0, "f4"))
+    q = A.shape[1] - 1  # the last feature is a one
+    basis = Basis(np.zeros((n_terms, q), "f4"), np.zeros((q, 0), "f4"), np.zeros(0, "f4"))
     return Ridge(basis, A.astype("f4"))
 
 
