@@ -12,7 +12,7 @@ import pytest
 from tests import naive_heads, naive_metrics
 from tests.conftest import random_matrices
 from tests.parts.learned import Matrices, labelled_by_words
-from threepass import Corpus, InputError, MomentLabeler, ingest_matrices
+from threepass import Corpus, InputError, MomentLabeler, ingest_matrices, ingest_text
 from threepass.model.predictor import Predictor
 from threepass.parts.heads import HEADS
 from threepass.parts.held_out import HoldOut
@@ -437,6 +437,37 @@ def test_predict__from_the_chosen_threshold_on(
     assert micro_f1(comp, Y) == pytest.approx(model.fit_stats_["threshold"]["micro_f1"], abs=0.06)
     if head in RIDGES:
         assert len(set(comp.sum(axis=1).tolist())) > 3  # not as many labels on every document
+
+
+@every_head
+@pytest.mark.parametrize("settings", [{"k": 2}, {"threshold": 0.0}, {"k": 2, "threshold": 0.0}])
+def test_predict__nothing_where_no_word_is_known(
+    models: dict[str, MomentLabeler], unseen: Matrices, head: str, settings: dict[str, float]
+) -> None:
+    X = unseen[0][:100]
+    found = models[head].predict(X, **settings).sum(axis=1)
+    empty = X.sum(axis=1) == 0
+    assert empty.sum() == 2
+    assert (found[empty] == 0).all()
+    assert found[~empty].sum() > 0
+
+
+def test_predict__texts_get_as_many_labels_as_they_deserve(tmp_path_factory: pytest.TempPathFactory) -> None:
+    folder = tmp_path_factory.mktemp("texts")
+    rng = np.random.default_rng(0)
+    names = [f"tag{i}" for i in range(8)]
+    rows = []
+    for _ in range(300):
+        own = rng.choice(8, size=rng.integers(1, 6), replace=False)
+        text = " ".join([*(f"word{i}" for i in own), *rng.choice(["and", "the", "of"], 3)])
+        tags = ", ".join(f'"{names[i]}"' for i in own)
+        rows.append(f'{{"text": "{text}", "tags": [{tags}]}}')
+    (folder / "posts.jsonl").write_text("\n".join(rows))
+    corpus: Corpus = ingest_text(folder / "posts.jsonl", folder / "posts.zarr", text=["text"], labels="tags")
+    model = MomentLabeler(4).fit(corpus)
+    found = model.predict(["the word1", "word0 and word2 of word5 and word7", "nothing of this is known"])
+    assigned = [[model.label_names_[i] for i in row.indices] for row in found]
+    assert assigned == [["tag1"], ["tag0", "tag2", "tag5", "tag7"], []]
 
 
 @every_head
