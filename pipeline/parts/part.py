@@ -58,7 +58,8 @@ class Evidence:
 class Stored(Protocol):
     """Arrays of a part on disk, each checked as it is read."""
 
-    def read(self, name: str, shape: tuple[int | None, ...], *dtypes: Any) -> Array: ...
+    def read(self, name: str, shape: tuple[int | None, ...], *dtypes: Any) -> Array:
+        """An array of this shape, None for any length, and of one of these types."""
 
     def read_floats(self, name: str, shape: tuple[int | None, ...]) -> Array:
         """float32, in whatever precision it was saved."""
