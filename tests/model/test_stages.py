@@ -26,20 +26,34 @@ def corpora(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Corpus]:
 
 
 READS = ["pairs", "triples", "labels"]
-CASES: list[tuple[str, str, dict[str, Any]]] = [
-    *((size, head, {}) for size in ("large", "folds", "tiny") for head in HEADS),
+Case = tuple[str, str, dict[str, Any]]
+CASES: list[Case] = [
+    *((size, head, {}) for size in ("large", "folds") for head in HEADS),
+    ("tiny", "blend", {}),
     *(("large", head, {"refine_passes": 2}) for head in ("refined", "blend")),
     ("folds", "blend", {"refine_passes": 2}),
-    *(("large", head, {"whitening": "sketch", "error_bars": False}) for head in HEADS),
+    *(("large", head, {"whitening": "sketch", "error_bars": False}) for head in ("posterior", "blend")),
     ("folds", "blend", {"whitening": "sketch", "refine_passes": 1}),
     ("large", "posterior", {"error_bars": False, "self_pairs": "drop"}),
     ("large", "blend", {"head_dim": 5, "prior": "uniform", "tensor": "power"}),
-    *(("large", head, {"memory_limit": BASE_BYTES + 4_000_000}) for head in HEADS),
-    *(("large", "blend", {"memory_limit": BASE_BYTES + extra}) for extra in (1_500_000, 10**9)),
+    ("large", "blend", {"memory_limit": BASE_BYTES + 4_000_000}),
+]
+MORE: list[Case] = [
+    (size, head, {"whitening": whitening, "error_bars": bars, "memory_limit": limit, "refine_passes": passes})
+    for size in ("large", "folds", "tiny")
+    for head in HEADS
+    for whitening in ("exact", "sketch")
+    for bars in (True, False)
+    for limit in (None, BASE_BYTES + 1_500_000, BASE_BYTES + 10**9)
+    for passes in ((0, 2) if HEADS[head].refines else (0,))
 ]
 
 
-@pytest.mark.parametrize(("size", "head", "settings"), CASES, ids=str)
+@pytest.mark.parametrize(
+    ("size", "head", "settings"),
+    [*CASES, *(pytest.param(*case, marks=pytest.mark.exhaustive) for case in MORE)],
+    ids=str,
+)
 def test_stages__planned_and_done_agree(
     corpora: dict[str, Corpus],
     size: str,

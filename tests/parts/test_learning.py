@@ -13,6 +13,7 @@ from tests import naive_heads, naive_metrics
 from tests.conftest import random_matrices
 from tests.parts.learned import Matrices, labelled_by_words
 from threepass import Corpus, InputError, MomentLabeler, ingest_matrices, ingest_text
+from threepass.model import fitting
 from threepass.model.predictor import Predictor
 from threepass.parts.heads import HEADS
 from threepass.parts.held_out import HoldOut
@@ -21,6 +22,7 @@ from threepass.parts.memory import Memory, MemoryPart
 from threepass.parts.refined import Refined, RefinedPart
 from threepass.parts.ridge import Ridge, RidgePart
 from threepass.passes.plan import BASE_BYTES
+from threepass.passes.work import array_bytes, arrays_of
 
 every_head = pytest.mark.parametrize("head", list(HEADS))
 RIDGES = ["ridge", "blend"]
@@ -135,6 +137,22 @@ def test_refined__is_chosen_without_the_held_out_documents_and_made_of_all(
 def test_word_topics__are_the_papers_whatever_the_head(models: dict[str, MomentLabeler], head: str) -> None:
     for name in ("word_topics_", "label_topics_", "topic_weights_"):
         np.testing.assert_array_equal(getattr(models[head], name), getattr(models["posterior"], name))
+
+
+@every_head
+def test_fit__holds_nothing_but_the_model_in_the_end(
+    small: Matrices, head: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While it is saved, which takes memory of its own."""
+    fits: list[fitting.Fit] = []
+    run = fitting.Fit.run
+    monkeypatch.setattr(fitting.Fit, "run", lambda self, runner: fits.append(self) or run(self, runner))
+    model = MomentLabeler(3, head=head, head_dim=20, whitening="sketch").fit(*small)
+    (fit,) = fits
+    assert array_bytes(list(fit.parts.held())) == 0
+    assert (fit.parts.documents, fit.parts.blend, fit.parts.context.shared) == (None, None, {})
+    tall = [array for array in arrays_of(list(fit.method.held())) if array.size >= 90 * 3]
+    assert [id(array) for array in tall] == [id(model.whitening_)]
 
 
 # -- what is chosen -------------------------------------------------------------------------------------

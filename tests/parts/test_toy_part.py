@@ -318,13 +318,14 @@ def test_fit__learns_from_all_documents(models: dict[str, MomentLabeler], head: 
 def test_fit__it_is_of_use(models: dict[str, MomentLabeler], corpus: Corpus) -> None:
     X, Y = labelled_by_length(600, seed=1)
     found = models["length"].evaluate(X, Y)
-    assert found["auc"] > models["all"].fit_stats_["held_out"]["auc"] - 0.3
-    assert found["p@5"] > 0.15
+    rates = labelled_by_length(1300)[1].mean(axis=0)  # the same labels for everybody
+    popular = Y[:, np.argsort(-rates)[:5]].sum() / (5 * len(Y))
+    assert found["p@5"] > popular + 0.03
     held_out = models["length and memory"].fit_stats_
     assert held_out["held_out"]["auc"] >= held_out["held_out_length"]["auc"] - 0.02
 
 
-@every_head
+@pytest.mark.parametrize("head", ["length", "all"])
 def test_fit__folds_of_a_small_corpus(small: Corpus, head: str) -> None:
     model = labeler(head).fit(small)
     assert model.fit_stats_["chosen_on"] == "5 folds of the training documents"
@@ -333,8 +334,9 @@ def test_fit__folds_of_a_small_corpus(small: Corpus, head: str) -> None:
         assert model.predictor_.blend.is_calibrated
 
 
-@every_head
-@pytest.mark.parametrize("size", ["large", "small"])
+@pytest.mark.parametrize(
+    ("size", "head"), [("small", "length"), ("large", "memory and length"), ("large", "all")]
+)
 def test_plan__is_what_is_done(
     corpus: Corpus, small: Corpus, head: str, size: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -412,7 +414,7 @@ class Interrupted(Exception):
     """As a user would."""
 
 
-@pytest.mark.parametrize("stage", ["length buckets", "labels", "head"])
+@pytest.mark.parametrize("stage", ["length buckets", "head"])
 def test_fit__goes_on_after_an_interruption(
     corpus: Corpus, models: dict[str, MomentLabeler], stage: str, tmp_path: Path
 ) -> None:
