@@ -21,6 +21,7 @@ from ..metrics.scores import Scores
 from ..moments.guarantee import Guarantee
 from ..moments.method import DEFAULT_TOPICS, MomentSettings
 from ..moments.words import WordView
+from ..parts.heads import HEADS
 from ..parts.part import PartSettings
 from ..passes.checkpoints import RunDirectory
 from ..passes.executors import Executor, Threads
@@ -322,7 +323,7 @@ class MomentLabeler(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def _part_settings(self, corpus: Corpus, seed: int) -> PartSettings:
         labelled = any(block.y_nnz for block in corpus.info.blocks)
         head = self.head if self.head != "auto" else "blend" if labelled else "posterior"
-        refine_passes = int(self.refine_passes) if head in ("refined", "blend") else 0
+        refine_passes = int(self.refine_passes) if HEADS[head].refines else 0
         dim = None if self.head_dim is None else int(self.head_dim)
         return PartSettings(head, self.weighting, dim, refine_passes, self.smoothing, seed)
 

@@ -1,4 +1,4 @@
-"""What the estimator's parameters may be."""
+"""Checks of the estimator's parameters."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import numpy as np
 from dask.utils import parse_bytes
 
 from ..errors import InputError
+from ..parts.heads import HEADS
 from ..parts.weighting import SCHEMES
 from ..tasks import n_cpus
 
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
     from .labeler import MomentLabeler
 
 CHOICES: dict[str, tuple[str, ...]] = {
-    "head": ("auto", "posterior", "refined", "ridge", "blend"),
     "weighting": SCHEMES,
     "whitening": ("auto", "exact", "sketch"),
     "tensor": ("orthogonal", "power"),
@@ -27,7 +27,7 @@ CHOICES: dict[str, tuple[str, ...]] = {
 
 def check_parameters(model: MomentLabeler) -> None:
     """Refuse what cannot be, with what can."""
-    for name, choices in CHOICES.items():
+    for name, choices in {"head": ("auto", *HEADS), **CHOICES}.items():
         if getattr(model, name) not in choices:
             raise InputError(
                 f"{name} is not known. Found {getattr(model, name)!r}. Choose one of: {', '.join(choices)}."
@@ -48,10 +48,11 @@ def check_parameters(model: MomentLabeler) -> None:
         raise InputError(
             f"refine_passes is a number of reads. Found {model.refine_passes!r}. Pass 0 or more."
         )
-    if model.refine_passes and model.head in ("posterior", "ridge"):
+    if model.refine_passes and model.head != "auto" and not HEADS[model.head].refines:
+        others = " or ".join(f"head={name!r}" for name, head in HEADS.items() if head.refines)
         raise InputError(
             f"refine_passes refines topics, which head={model.head!r} does not use. "
-            f"Found refine_passes={model.refine_passes}. Choose head='refined' or head='blend'."
+            f"Found refine_passes={model.refine_passes}. Choose {others}."
         )
     if not (_is_real(model.tail_weight) and 0 <= model.tail_weight <= 1):
         raise InputError(
