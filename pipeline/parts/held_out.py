@@ -15,7 +15,7 @@ from ..corpus.rows import SparseRows
 from ..corpus.split import in_test
 from ..corpus.store import Block
 from ..passes.cost import Needs, Size
-from ..passes.sums import Sums
+from ..passes.sums import SPILL_BYTES, Sums
 from ..passes.work import Pass, S
 from ..types import Array
 
@@ -110,7 +110,7 @@ class Gathered(Sums):
     def settle(self) -> None:
         """Nothing waits."""
 
-    def spill(self, empty: bool = True) -> None:
+    def spill(self, empty: bool = True, least: int = SPILL_BYTES) -> None:
         """Stay in memory: documents are few."""
 
     def to_arrays(self) -> dict[str, Array]:
