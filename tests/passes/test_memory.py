@@ -14,6 +14,7 @@ from tests.passes.conftest import assert_identical, every_pass
 from threepass import Corpus, ingest_matrices
 from threepass.moments.pairs import Pairs
 from threepass.moments.words import WordView
+from threepass.passes.checkpoints import RunDirectory
 from threepass.passes.cost import Size
 from threepass.passes.executors import Threads
 from threepass.passes.runner import Runner
@@ -90,3 +91,10 @@ def test_run__large_sums_in_files_are_the_same(tmp_path: Path) -> None:
     assert not isinstance(plain.pairs, np.memmap)
     assert not isinstance(in_files.term_totals, np.memmap)  # not worth a file
     assert_identical(in_files, plain)
+    with RunDirectory.at(tmp_path / "run", {}, share=1e9) as files:
+        Runner(Threads(1), spill=True, files=files).run(work, corpus, cut)
+    with RunDirectory.at(tmp_path / "run", {}, share=1e9) as files:
+        again = Runner(Threads(1), spill=True, files=files).run(work, corpus, cut)
+        assert files.reused == 2
+    assert isinstance(again.pairs, np.memmap)  # what was kept lies in files again
+    assert_identical(again, plain)

@@ -208,8 +208,11 @@ def test_run__damaged_files_are_made_again(planted: Corpus, tmp_path: Path, how:
 
 
 def fitted(corpus: Corpus, head: Any, n_threads: int | None, progress: Any = None, **files: Any) -> Fit:
-    """A fit by a sketch, and the runner that it had."""
-    settings = FitSettings(MomentSettings(4, "sketch", view=COUNTS_DROP), PartSettings(head, refine_passes=0))
+    """A fit by a sketch; with two refinements where the head is refined topics."""
+    refine = 2 * (head == "refined")
+    settings = FitSettings(
+        MomentSettings(4, "sketch", view=COUNTS_DROP), PartSettings(head, refine_passes=refine)
+    )
     fit, own = start(corpus, settings, runner(n_threads, progress=progress, **files))
     fit.run(own)
     return fit
@@ -224,7 +227,14 @@ def assert_same_fit(one: Fit, other: Fit) -> None:
     assert one.stats.get("choice") == other.stats.get("choice")
 
 
-@pytest.mark.parametrize("head", ["posterior", "blend"])
+@pytest.mark.parametrize(
+    "head",
+    [
+        "posterior",
+        "blend",
+        *(pytest.param(head, marks=pytest.mark.exhaustive) for head in ("ridge", "refined")),
+    ],
+)
 def test_fit__threads_and_restarts_do_not_change_a_bit(planted: Corpus, tmp_path: Path, head: str) -> None:
     one = fitted(planted, head, 1)
     for n_threads in (2, 3):
