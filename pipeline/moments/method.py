@@ -22,7 +22,7 @@ from .error_bars import ErrorBars, half_directions, word_error_bars
 from .labels import Directions, LabelPairs, LabelSums, even_label_moments, label_moments
 from .pairs import Pairs, PairSums, Sketch, Statistics, exact_m2, sketched_m2
 from .recover import Prior, label_topics, topic_weights, word_topics
-from .sample import PANEL, SHARE, read_sample, sample_product, sampled_blocks
+from .sample import PANEL, SAMPLING, read_sample, sample_product, sampled_blocks
 from .tensor import TensorDecomposition, decompose
 from .topics import MomentTopics
 from .triples import Triples, TripleSums
@@ -204,7 +204,7 @@ class WarmStart(_Step):
         # a panel of the product for each thread; the sample as read, thinned, and with columns numbered anew
         panels = min(own, layout.at_a_time * 4 * terms * PANEL)
         made = own + max(panels, sketch) + 3 * 8 * sample + 20 * corpus.n_terms
-        turns = Cost(5 * 3 * terms * width**2, 4 * 12 * SHARE * corpus_size(corpus).x_nnz * width)
+        turns = Cost(5 * 3 * terms * width**2, 4 * 12 * SAMPLING.share * corpus_size(corpus).x_nnz * width)
         return Price(self.name, held + made, cost=turns)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
@@ -14,43 +15,54 @@ from ..passes.stream import HeldWords
 from ..tasks import map_tasks, n_cpus
 from ..types import Array
 
-SHARE = 0.07
-_DOCS = 20_000
-_BYTES = 500_000_000
-_HELD_BYTES = 256_000_000
-"""Words of sampled blocks that stay in memory until pass 1 has seen them."""
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """How much is looked at."""
+
+    share: float = 0.07
+    """Share of the blocks."""
+    fewest_docs: int = 20_000
+    """Documents below which none of those that were read is left out."""
+    most_bytes: int = 500_000_000
+    """Bytes of all blocks that are read."""
+    most_held: int = 256_000_000
+    """Bytes of the blocks that stay in memory until pass 1 has seen them."""
+
+
+SAMPLING = Sampling()
 PANEL = 128
 """Columns of a sketch that a thread multiplies at a time."""
 
 
-def sampled_blocks(corpus: Corpus) -> list[int]:
-    """Which blocks the sample is taken from: those in which evenly spaced documents lie.
+def sampled_blocks(corpus: Corpus, how: Sampling = SAMPLING) -> list[int]:
+    """Numbers of the blocks that the sample is taken from: those in which evenly spaced documents lie.
 
     A view may have empty blocks, or nearly empty ones.
     """
-    affordable = max(1, int(_BYTES / max(1, corpus.block_bytes.max())))
-    count = min(max(1, round(SHARE * corpus.n_blocks)), affordable)
+    affordable = max(1, int(how.most_bytes / max(1, corpus.block_bytes.max())))
+    count = min(max(1, round(how.share * corpus.n_blocks)), affordable)
     places = (np.arange(count) + 0.5) / count * corpus.n_docs
     blocks_of = np.searchsorted(np.cumsum(corpus.block_rows), places, side="right")
     chosen: list[int] = np.unique(np.minimum(blocks_of, corpus.n_blocks - 1)).tolist()
     return chosen
 
 
-def read_sample(corpus: Corpus, keep: bool) -> tuple[SparseRows, int, HeldWords]:
+def read_sample(corpus: Corpus, keep: bool, how: Sampling = SAMPLING) -> tuple[SparseRows, int, HeldWords]:
     """Some documents of a few blocks, how many these are, and their words, as far as they may be kept.
 
     What is kept for pass 1 is not read again there, so that the sample costs no read.
     """
-    blocks = {number: corpus.block_side("X", number) for number in sampled_blocks(corpus)}
+    blocks = {number: corpus.block_side("X", number) for number in sampled_blocks(corpus, how)}
     # large blocks hold more than is needed: every so many documents of them will do
-    wanted = max(_DOCS, SHARE * corpus.n_docs)
+    wanted = max(how.fewest_docs, how.share * corpus.n_docs)
     step = max(1, int(sum(block.n_rows for block in blocks.values()) / wanted))
     thinned = [
         block.take(np.arange(0, block.n_rows, step)) if step > 1 else block for block in blocks.values()
     ]
     held: HeldWords = {}
     for number, block in blocks.items():
-        if keep and block.nbytes + sum(other.nbytes for other in held.values()) <= _HELD_BYTES:
+        if keep and block.nbytes + sum(other.nbytes for other in held.values()) <= how.most_held:
             held[number] = block
     return SparseRows.concatenate(thinned), len(blocks), held
 

@@ -13,7 +13,7 @@ from ..corpus.rows import SparseRows
 from ..corpus.store import Block
 from ..passes.cost import Cost, Needs, Size, corpus_size
 from ..passes.stages import Gatherer
-from ..passes.sums import Sums
+from ..passes.sums import SPILL_BYTES, Sums
 from ..passes.work import Pass
 from ..tasks import map_tasks, n_cpus
 from ..types import Array
@@ -76,9 +76,12 @@ class CrossMoment(Sums):
         return {"indptr": self.indptr, "indices": self.indices, "values": self.values}
 
     def restore(self, arrays: dict[str, Array]) -> None:
-        self.indptr, self.indices, self.values = arrays["indptr"], arrays["indices"], arrays["values"]
+        indptr, indices, values = arrays["indptr"], arrays["indices"], arrays["values"]
+        if indptr.shape != self.indptr.shape or not len(indices) == len(values) == indptr[-1]:
+            raise ValueError(f"a moment of shapes {indptr.shape}, {indices.shape} and {values.shape}")
+        self.indptr, self.indices, self.values = indptr, indices, values
 
-    def spill(self, empty: bool = True) -> None:
+    def spill(self, empty: bool = True, least: int = SPILL_BYTES) -> None:
         """Stay in memory: its arrays are written anew whenever documents are added."""
 
     def add(self, X: SparseRows, Y: SparseRows) -> None:

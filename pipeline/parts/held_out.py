@@ -15,7 +15,7 @@ from ..corpus.rows import SparseRows
 from ..corpus.split import in_test
 from ..corpus.store import Block
 from ..passes.cost import Needs, Size
-from ..passes.sums import Sums
+from ..passes.sums import SPILL_BYTES, Sums
 from ..passes.work import Pass, S
 from ..types import Array
 
@@ -74,7 +74,7 @@ def rows_of(block: Block, rows: Array) -> Block:
 
 @dataclass(frozen=True, slots=True)
 class WithoutHeldOut(Pass[S]):
-    """A pass over the documents that are not held out."""
+    """A pass over the documents that are not held out; one that does not ask for their rows' numbers."""
 
     work: Pass[S]
     share: float
@@ -110,7 +110,7 @@ class Gathered(Sums):
     def settle(self) -> None:
         """Nothing waits."""
 
-    def spill(self, empty: bool = True) -> None:
+    def spill(self, empty: bool = True, least: int = SPILL_BYTES) -> None:
         """Stay in memory: documents are few."""
 
     def to_arrays(self) -> dict[str, Array]:
@@ -130,6 +130,8 @@ class Gathered(Sums):
     def restore(self, arrays: dict[str, Array]) -> None:
         if not arrays:
             return
+        if arrays["places"].shape[1:] != (3,):
+            raise ValueError(f"places of shape {arrays['places'].shape}")
         ends = np.cumsum(arrays["places"][:, 2]).tolist()
 
         def rows_of(side: str, start: int, stop: int) -> SparseRows:

@@ -15,7 +15,6 @@ import json
 import os
 import tempfile
 import time
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
@@ -29,6 +28,7 @@ from ..errors import StoreError
 from ..storage.arrays import crc32c
 from ..storage.destination import LOCK, empty, take_lock
 from ..types import Array
+from ..warn import warn
 from .kept_sums import VERSION, DamagedError, read_partial, write_partial
 from .segments import Segment
 from .sums import Sums
@@ -37,7 +37,7 @@ from .work import S
 CODE = 3
 """Raise it when the same corpus and settings come to give other sums: old ones are then left alone."""
 SHARE = 0.05
-"""Of the time since the fit began, how much may go into files."""
+"""Share of the time since the fit began that may go into files."""
 _BYTES_PER_SECOND = 1e9
 """How fast files are written, until that was seen."""
 _SUMMED = 32_768
@@ -53,6 +53,8 @@ class RunDirectory:
     """The files of one fit. `at` opens one, `none` keeps nothing."""
 
     folder: Path | None
+    share: float = SHARE
+    """Share of the time that files may take."""
     started: float = field(default_factory=time.monotonic)
     written_bytes: int = 0
     write_seconds: float = 0.0
@@ -64,7 +66,7 @@ class RunDirectory:
 
     @classmethod
     @contextmanager
-    def at(cls, folder: Path, what: dict[str, Any]) -> Iterator[RunDirectory]:
+    def at(cls, folder: Path, what: dict[str, Any], share: float = SHARE) -> Iterator[RunDirectory]:
         """Open the directory for this fit; it stays when the block ends.
 
         Parameters
@@ -87,7 +89,7 @@ class RunDirectory:
                     f"The run directory {folder} could not be made: {error.strerror}. "
                     "Check the path, its permissions and its disk, or choose another with run_dir."
                 ) from error
-            yield cls(folder)
+            yield cls(folder, share)
 
     @classmethod
     def none(cls) -> RunDirectory:
@@ -127,7 +129,7 @@ class RunDirectory:
     def affordable(self, nbytes: int) -> bool:
         """Whether so many bytes can be written without taking too much of the time."""
         rate = self.written_bytes / self.write_seconds if self.written_bytes > 10**6 else _BYTES_PER_SECOND
-        return self.write_seconds + nbytes / rate <= SHARE * (time.monotonic() - self.started)
+        return self.write_seconds + nbytes / rate <= self.share * (time.monotonic() - self.started)
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,10 +164,9 @@ class ReadFiles:
         try:
             self.run.written_bytes += write_partial(path, sums, {**self.stamp, "done": done})
         except OSError as error:  # the fit can do without; what was kept before is still there
-            warnings.warn(
+            warn(
                 f"The fit goes on, but could not keep what it has so far: {error.strerror}. "
-                f"Free some space in {self.folder.parent}.",
-                stacklevel=2,
+                f"Free some space in {self.folder.parent}."
             )
             return
         finally:

@@ -39,16 +39,16 @@ class SmallestHashes(Sums):
     """The smallest hashes of documents that have words: of two runs of documents, the smallest of both."""
 
     hashes: Array = field(default_factory=lambda: np.zeros(0, np.int64))
-    """(at most MOST_HASHES,) int64, increasing."""
+    """(at most `most`,) int64, increasing."""
+    most: int = field(default=MOST_HASHES, metadata={"summed": False})
 
-    @classmethod
-    def of(cls, words: SparseRows, labels: SparseRows) -> SmallestHashes:
-        """Those of some documents."""
+    def add(self, words: SparseRows, labels: SparseRows) -> None:
+        """Add some documents."""
         hashes = np.unique(document_hashes(words, labels))
-        return cls(hashes[hashes >= 0][:MOST_HASHES])
+        self.merge(SmallestHashes(hashes[hashes >= 0]))
 
     def merge(self, other: SmallestHashes) -> None:
-        self.hashes = np.union1d(self.hashes, other.hashes)[:MOST_HASHES]
+        self.hashes = np.union1d(self.hashes, other.hashes)[: self.most]
 
     def restore(self, arrays: dict[str, Array]) -> None:
         self.hashes = arrays["hashes"]
@@ -60,15 +60,16 @@ class DocumentHashes(Pass[SmallestHashes]):
 
     term_ids: Array
     """(D,) int32: the number in the source of each column."""
+    most: int = MOST_HASHES
     name = "document hashes"
 
     def needs(self, size: Size) -> Needs:
         return Needs()  # a quarter of a megabyte at the most
 
     def zero(self) -> SmallestHashes:
-        return SmallestHashes()
+        return SmallestHashes(most=self.most)
 
     def add(self, sums: SmallestHashes, block: Block) -> None:
         X = block.X
         words = SparseRows(X.indptr, self.term_ids[X.indices], X.values, X.n_columns)
-        sums.merge(SmallestHashes.of(words, block.Y))
+        sums.add(words, block.Y)

@@ -6,17 +6,17 @@ import numpy as np
 
 from ..types import Array
 
-_DOUBLE_BYTES = 256_000_000
+DOUBLE_BYTES = 256_000_000
 """Sums are made in double precision, unless they would take more."""
 
 
-def zero_labels(n_labels: int, width: int) -> Array:
+def zero_labels(n_labels: int, width: int, most_double: int = DOUBLE_BYTES) -> Array:
     """(L, width): sums of no documents."""
-    double = 8 * n_labels * width <= _DOUBLE_BYTES
+    double = 8 * n_labels * width <= most_double
     return np.zeros((n_labels, width), np.float64 if double else np.float32)
 
 
-def label_bytes(n_labels: int, width: int) -> int:
+def label_bytes(n_labels: int, width: int, most_double: int = DOUBLE_BYTES) -> int:
     """Bytes of `zero_labels`."""
     double = 8 * n_labels * width
-    return double if double <= _DOUBLE_BYTES else double // 2
+    return double if double <= most_double else double // 2

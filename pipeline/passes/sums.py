@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from ..types import Array
 
-_SPILL_BYTES = 16_000_000
+SPILL_BYTES = 16_000_000
 """Smaller arrays are not worth a file."""
 
 
@@ -45,19 +45,21 @@ class Sums:
             if isinstance(value, Sums):
                 value.settle()
 
-    def spill(self, empty: bool = True) -> None:
+    def spill(self, empty: bool = True, least: int = SPILL_BYTES) -> None:
         """Move large arrays into files without a name, in the temporary folder.
 
         Parameters
         ----------
         empty
             The arrays are all zeros, and so is a new file: nothing has to be copied.
+        least
+            Bytes of an array that is worth a file.
         """
         for name, value in self._entries():
             if isinstance(value, Sums):
-                value.spill(empty)
-            elif isinstance(value, np.ndarray) and value.nbytes >= _SPILL_BYTES:
-                array = zeros(value.shape, value.dtype, mapped=True)
+                value.spill(empty, least)
+            elif isinstance(value, np.ndarray) and value.nbytes >= least:
+                array = zeros(value.shape, value.dtype, least)
                 if not empty:
                     array[...] = value
                 object.__setattr__(self, name, array)
@@ -117,10 +119,11 @@ class AllSums(Sums):
         yield from ((str(i), part) for i, part in enumerate(self.parts))
 
 
-def zeros(shape: tuple[int, ...], dtype: npt.DTypeLike, mapped: bool = False) -> Array:
-    """An array of zeros; in a file without a name where it is to be mapped and worth it."""
+def zeros(shape: tuple[int, ...], dtype: npt.DTypeLike, least: int | None = None) -> Array:
+    """An array of zeros; in a file without a name where it has at least so many bytes."""
     dtype = np.dtype(dtype)
-    if not mapped or int(np.prod(shape)) * dtype.itemsize < _SPILL_BYTES:
+    nbytes = int(np.prod(shape)) * dtype.itemsize
+    if least is None or nbytes < max(1, least):
         return np.zeros(shape, dtype)
     with tempfile.TemporaryFile(prefix="threepass-") as file:
         return np.memmap(file, dtype, "w+", shape=shape)

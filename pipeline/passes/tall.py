@@ -17,28 +17,36 @@ import numpy as np
 from ..corpus.rows import SparseRows
 from ..types import Array
 from . import kernels
-from .sums import Sums, zeros
+from .sums import SPILL_BYTES, Sums, zeros
 
-HOT = 512
-"""Words whose sums are made in double precision."""
-FREQUENT = 8192
-"""Words that have a row in the sums of every segment."""
-_WHOLE = 0.5
-"""Share of the memory of all rows that may wait to be added before a segment has all rows, too."""
+
+@dataclass(frozen=True, slots=True)
+class Ranks:
+    """How words are summed, by their rank."""
+
+    hot: int = 512
+    """Words whose sums are made in double precision."""
+    frequent: int = 8192
+    """Words that have a row in the sums of every segment."""
+    waiting: float = 0.5
+    """Share of the memory of all rows that may wait to be added before a segment has all rows, too."""
+
+
+RANKS = Ranks()
 
 
 def tall_bytes(n_terms: int, width: int) -> int:
-    """Of the sums of all words."""
-    return 4 * n_terms * width + 8 * min(HOT, n_terms) * width
+    """Bytes of the sums of all words."""
+    return 4 * n_terms * width + 8 * min(RANKS.hot, n_terms) * width
 
 
 def segment_tall_bytes(n_terms: int, width: int, n_docs: int, nnz: int) -> int:
-    """Of the sums of a segment with so many documents and words, and of what waits to be added to them."""
-    if n_terms <= FREQUENT:
+    """Bytes of the sums of a segment with so many documents and words, and of what waits to be added."""
+    if n_terms <= RANKS.frequent:
         return tall_bytes(n_terms, width)
-    most = _WHOLE * n_terms
+    most = RANKS.waiting * n_terms
     share = min(1, most / max(1, n_docs))
-    rows = tall_bytes(FREQUENT if n_docs <= most else n_terms, width)
+    rows = tall_bytes(RANKS.frequent if n_docs <= most else n_terms, width)
     return rows + int(share * (4 * width * n_docs + 16 * nnz))
 
 
@@ -50,16 +58,17 @@ class TallSum(Sums):
     rows: Array
     """(m, width) float32: of the frequent words, or of all; in those of hot words there is the last slab."""
     hot: Array
-    """(min(HOT, D), width) float64."""
+    """(min(hot, D), width) float64."""
     waiting: list[tuple[SparseRows, Array]] = field(default_factory=list)
     """The rare words of documents, numbered from m on, and their Z."""
-    mapped: bool = False
-    """Whether rows for all words lie in a mapped file."""
+    ranks: Ranks = RANKS
+    least_mapped: int | None = None
+    """Bytes from which rows for all words lie in a mapped file."""
 
     @classmethod
-    def zero(cls, n_terms: int, width: int) -> TallSum:
-        rows = np.zeros((min(FREQUENT, n_terms), width), np.float32)
-        return cls(n_terms, rows, np.zeros((min(HOT, n_terms), width)))
+    def zero(cls, n_terms: int, width: int, ranks: Ranks = RANKS) -> TallSum:
+        rows = np.zeros((min(ranks.frequent, n_terms), width), np.float32)
+        return cls(n_terms, rows, np.zeros((min(ranks.hot, n_terms), width)), ranks=ranks)
 
     @property
     def nbytes(self) -> int:
@@ -69,7 +78,7 @@ class TallSum(Sums):
     def add(self, X: SparseRows, Z: Array) -> None:
         """Add X'Z of some documents; Z (n, width) float32 is kept, and must not change."""
         waiting = sum(len(Z) for _, Z in self.waiting) + len(Z)
-        if waiting > _WHOLE * self.n_terms:
+        if waiting > self.ranks.waiting * self.n_terms:
             self._make_whole()
         for start in range(0, X.n_rows, kernels.SLAB):
             stop = min(start + kernels.SLAB, X.n_rows)
@@ -96,11 +105,11 @@ class TallSum(Sums):
         self.rows[: len(self.hot)] = self.hot
         return self.rows
 
-    def spill(self, empty: bool = True) -> None:
+    def spill(self, empty: bool = True, least: int = SPILL_BYTES) -> None:
         """Let rows for all words lie in a mapped file."""
-        self.mapped = True
+        self.least_mapped = least
         if len(self.rows) == self.n_terms:
-            rows = zeros(self.rows.shape, np.float32, mapped=True)
+            rows = zeros(self.rows.shape, np.float32, least)
             if not empty:
                 rows[...] = self.rows
             self.rows = rows
@@ -134,7 +143,7 @@ class TallSum(Sums):
         """Give every word a row."""
         first = len(self.rows)
         if first < self.n_terms:
-            rows = zeros((self.n_terms, self.rows.shape[1]), np.float32, self.mapped)
+            rows = zeros((self.n_terms, self.rows.shape[1]), np.float32, self.least_mapped)
             rows[:first] = self.rows
             self.rows, waiting, self.waiting = rows, self.waiting, []
             self._settle(waiting, first)

@@ -6,12 +6,10 @@ import struct
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
 
-from tests.passes.conftest import PARTS, Cut, Dense, chosen, cuts, run, sparse_rows, ugly_matrices
+from tests.passes.conftest import PARTS, Dense, chosen, run, sparse_rows, ugly_matrices
 from threepass.corpus.rows import SparseRows
-from threepass.passes import document_hashes as familiar
-from threepass.passes.document_hashes import DocumentHashes, SmallestHashes, document_hashes
+from threepass.passes.document_hashes import DocumentHashes, document_hashes
 
 WRAP = 2**64 - 1
 
@@ -59,27 +57,13 @@ def test_hashes__the_order_of_words_does_not_matter_and_counts_do() -> None:
     assert len({of(*document, labels) for document in others for labels in ([], [7], [8], [7, 8])}) == 20
 
 
-@pytest.mark.parametrize("most", [1, 5, 1000])
-@given(cut=cuts)
-@settings(max_examples=12)
-def test_pass__does_not_depend_on_how_the_corpus_is_cut(most: int, cut: Cut) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(familiar, "MOST_HASHES", most)
-        one, other = (
-            run(DocumentHashes(corpus.term_ids), corpus, cut.accumulator_bytes)["smallest"].hashes
-            for corpus in cut.corpora(11, 3)
-        )
-    np.testing.assert_array_equal(one, other)
-
-
 @pytest.mark.parametrize("part", PARTS)
 def test_pass__by_the_words_of_the_source(many_blocks: Dense, part: str) -> None:
     corpus, X, Y = chosen(many_blocks, part)
     in_source = np.zeros_like(X)
     in_source[:, corpus.term_ids] = X
     expected = sorted({naive_hash(row, own) for row, own in zip(in_source, Y, strict=True) if row.any()})
-    found = run(DocumentHashes(corpus.term_ids), corpus)["smallest"]
-    assert found.hashes.tolist() == expected
-    again = SmallestHashes().from_arrays(found.to_arrays())
-    assert again.hashes.tolist() == expected
-    assert found.__sizeof__() == 8 * len(expected)
+    for most in (1, 5, 1000):
+        found = run(DocumentHashes(corpus.term_ids, most), corpus)
+        assert found.hashes.tolist() == expected[:most]
+        assert found.nbytes == 8 * len(expected[:most])

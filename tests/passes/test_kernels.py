@@ -12,7 +12,7 @@ from tests.conftest import random_matrices
 from threepass.corpus.rows import SparseRows
 from threepass.passes import kernels
 
-WIDTHS = [1, 5, 16, 37]
+WIDTHS = [1, 5, 37]
 KINDS = ["ones", "counts"]
 N_ROWS = [0, 1, 40]
 
@@ -108,8 +108,8 @@ def test_add_pairs__adds_the_upper_half(n_rows: int, kind: str) -> None:
     np.testing.assert_array_equal(out, expected)
 
 
-@pytest.mark.parametrize("K", [*WIDTHS, 50])
-@pytest.mark.parametrize("n_rows", [0, 1, 40, 512, 1100])
+@pytest.mark.parametrize("K", [1, 37])
+@pytest.mark.parametrize("n_rows", [0, 40, 1100])
 def test_whitened_triples__equal_the_plain_formula(n_rows: int, K: int) -> None:
     Z = np.random.default_rng(n_rows).standard_normal((n_rows, K), dtype=np.float32)
     before = np.random.default_rng(1).standard_normal((1, K))
@@ -123,22 +123,17 @@ def test_whitened_triples__equal_the_plain_formula(n_rows: int, K: int) -> None:
 
 
 @pytest.mark.parametrize("K", [1, 3, 4, 5, 16, 37])
-@pytest.mark.parametrize("n_rows", [1, 7, 100])
-def test_whitened_triples__sums_of_whole_numbers_are_exact(
-    n_rows: int, K: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize("n_rows", [1, 100, 2 * 2048 + 1])
+def test_whitened_triples__sums_of_whole_numbers_are_exact(n_rows: int, K: int) -> None:
     """For all i <= j <= k, a few documents and a few j at a time; into nothing but what it may write to."""
     Z = whole_numbers(n_rows, K)
     i, j, k = np.ogrid[:K, :K, :K]
     ascending = (i <= j) & (j <= k)
-    for slab, few in ((2048, 4), (3, 1), (1, 100)):
-        monkeypatch.setattr(kernels, "_TRIPLE_SLAB", slab)
-        monkeypatch.setattr(kernels, "TRIPLE_BLOCK", few)
-        out = np.zeros((K, K, K))
-        kernels.add_whitened_triples(Z, out)
-        np.testing.assert_array_equal(out[ascending], naive.triple_sum(Z)[ascending])
-        block_of_j = j // few
-        assert not out[(i // few > block_of_j) | (k // few < block_of_j)].any()
+    out = np.zeros((K, K, K))
+    kernels.add_whitened_triples(Z, out)
+    np.testing.assert_array_equal(out[ascending], naive.triple_sum(Z)[ascending])
+    few = kernels.TRIPLE_BLOCK
+    assert not out[(i // few > j // few) | (k // few < j // few)].any()
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -218,9 +213,9 @@ def test_round_to_half__in_the_middle_and_on_either_side_of_it() -> None:
 
 
 @pytest.mark.parametrize("power", [-127, -26, -25, -24, -15, -14, -13, 0, 15])
-def test_round_to_half__every_number_between_two_powers_of_two(power: int) -> None:
+def test_round_to_half__numbers_between_two_powers_of_two(power: int) -> None:
     """Subnormal numbers of single precision, subnormal ones of half precision, and others."""
-    fraction = np.arange(0, 2**23, 3, dtype=np.int32)
+    fraction = np.arange(0, 2**23, 29, dtype=np.int32)
     values = (fraction + (power + 127 << 23)).view(np.float32)
     values = values[values <= 65504]
     assert_rounds_as_numpy(values)
