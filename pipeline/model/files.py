@@ -46,7 +46,6 @@ from ..parts.calibration import Calibration
 from ..parts.heads import HEADS
 from ..parts.part import Scorer
 from ..parts.weighting import SCHEMES, Weighting
-from ..passes.checkpoints import RUN_LOG
 from ..passes.document_hashes import MOST_HASHES
 from ..storage.arrays import Shape, read_array, read_names, write_array, write_names
 from ..storage.destination import new_directory, new_file
@@ -85,6 +84,8 @@ def saving(
         yield save
         _write_mark(*written[0])
     if run_log is not None:
+        from ..passes.checkpoints import RUN_LOG  # not needed to load a model
+
         with new_file(run_log, overwrite=True) as unfinished:
             shutil.copyfile(run_dir / RUN_LOG, unfinished)
     shutil.rmtree(run_dir, ignore_errors=True)
