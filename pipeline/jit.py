@@ -13,7 +13,6 @@ import pickle
 import sys
 import threading
 import uuid
-import warnings
 from collections.abc import Callable
 from functools import cache, partial
 from pathlib import Path
@@ -22,6 +21,8 @@ from typing import Any
 import numba
 import numpy as np
 import platformdirs
+
+from .warn import warn
 
 _SEAL = hashlib.sha256().digest_size
 _told = threading.Lock()
@@ -133,8 +134,7 @@ def _write(path: Path, data: bytes) -> None:
 def _tell(error: Exception) -> None:
     """Warn once; workers leave it to the process that started them."""
     if multiprocessing.parent_process() is None and _told.acquire(blocking=False):
-        warnings.warn(
+        warn(
             f"Compiled code cannot be kept, so that every process compiles anew. Found: {error}. "
-            "Set NUMBA_CACHE_DIR to a directory that can be written.",
-            stacklevel=2,
+            "Set NUMBA_CACHE_DIR to a directory that can be written."
         )

@@ -15,7 +15,6 @@ import json
 import os
 import tempfile
 import time
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
@@ -29,6 +28,7 @@ from ..errors import StoreError
 from ..storage.arrays import crc32c
 from ..storage.destination import LOCK, empty, take_lock
 from ..types import Array
+from ..warn import warn
 from .kept_sums import VERSION, DamagedError, read_partial, write_partial
 from .segments import Segment
 from .sums import Sums
@@ -162,10 +162,9 @@ class ReadFiles:
         try:
             self.run.written_bytes += write_partial(path, sums, {**self.stamp, "done": done})
         except OSError as error:  # the fit can do without; what was kept before is still there
-            warnings.warn(
+            warn(
                 f"The fit goes on, but could not keep what it has so far: {error.strerror}. "
-                f"Free some space in {self.folder.parent}.",
-                stacklevel=2,
+                f"Free some space in {self.folder.parent}."
             )
             return
         finally:
