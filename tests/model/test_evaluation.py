@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import scipy.sparse
 
-from tests.test_cli import threepass
+from tests.command import threepass
 from threepass import Corpus, MomentLabeler, Planted, ingest_matrices, ingest_planted
 from threepass.corpus.split import in_test
 from threepass.ingest.synthetic import Lengths
