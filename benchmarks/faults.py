@@ -82,10 +82,7 @@ def digest(model: MomentLabeler) -> str:
     """A name for every number that a model was made of."""
     arrays = [model.word_topics_, model.label_topics_, model.topic_weights_, model.whitening_]
     arrays += [model.label_counts_, model.error_bars_.words, model.error_bars_.labels]
-    if model.head_.ridge is not None:
-        arrays += [model.head_.ridge.A, model.head_.ridge.B]
-    if model.head_.memory is not None:
-        arrays += [model.head_.memory.indptr, model.head_.memory.indices, model.head_.memory.values_as("f4")]
+    arrays += [array for part in model.predictor_.blend.parts for array in part.arrays().values()]
     found = hashlib.sha256()
     for array in arrays:
         found.update(np.ascontiguousarray(array).tobytes())

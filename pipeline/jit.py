@@ -13,7 +13,6 @@ import pickle
 import sys
 import threading
 import uuid
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache, partial
@@ -23,6 +22,8 @@ from typing import Any
 import numba
 import numpy as np
 import platformdirs
+
+from .warn import warn
 
 _SEAL = hashlib.sha256().digest_size
 _warned = threading.Lock()
@@ -166,8 +167,7 @@ def _write(path: Path, data: bytes) -> None:
 def _warn_once(error: Exception) -> None:
     """Warn once. Worker processes stay silent, because the process that started them warns."""
     if multiprocessing.parent_process() is None and _warned.acquire(blocking=False):
-        warnings.warn(
+        warn(
             f"Compiled code cannot be kept, so every process compiles it again. Found: {error}. "
             "Set NUMBA_CACHE_DIR to a writable directory.",
-            stacklevel=2,
         )

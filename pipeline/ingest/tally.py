@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import threading
-import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,6 +15,7 @@ from ..corpus.store import Corpus
 from ..display import how_many
 from ..errors import InputError
 from ..text.words import DocumentWords
+from ..warn import warn
 
 _EXAMPLES = 3
 _FEWEST_TO_JUDGE = 20
@@ -109,7 +109,7 @@ class Tally:
         if not is_like:
             told += label_doubts(corpus)
         for message in told:
-            warnings.warn(message, stacklevel=5)
+            warn(message)
 
 
 def label_doubts(corpus: Corpus) -> list[str]:

@@ -7,7 +7,6 @@ hashing, or the vocabulary of another corpus turns words into columns.
 from __future__ import annotations
 
 import threading
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -26,6 +25,7 @@ from ..tasks import map_tasks
 from ..text.info import Columns, TextInfo, Tokenizer
 from ..text.terms import TermTable
 from ..text.words import DocumentWords, WordFinder
+from ..warn import warn
 from .batches import Batch, ColumnSelection
 from .columns import Sample, check_columns, choose_columns, guess_separator, id_column
 from .encodings import known_encoding
@@ -147,11 +147,10 @@ class Tables:
         else:
             columns, guess = choose_columns(files[0][2], text, labels, separator)
             if columns.labels is None and labels is None:
-                warnings.warn(
+                warn(
                     f"{files[0][0]}: the corpus will have no labels, because no column looks like labels. "
                     f"Columns found: {', '.join(files[0][2].names[:30])}. Name it with --labels, or pass "
                     "--labels '' for no labels.",
-                    stacklevel=3,
                 )
         for _, _, sample in files:
             check_columns(sample, columns, labels=True)
@@ -188,10 +187,9 @@ def look_at_files(sources: Paths, encoding: str | None, known: str | None, other
     guessed = [sample for _, _, sample in files if sample.is_guess]
     if guessed:
         are = "is" if len(guessed) == 1 else "and more are"
-        warnings.warn(
+        warn(
             f"{guessed[0].path} {are} not UTF-8, and read as {guessed[0].encoding}. "
-            "Name another encoding with --encoding if letters are wrong.",
-            stacklevel=4,
+            "Name another encoding with --encoding if letters are wrong."
         )
     return files
 
@@ -216,7 +214,7 @@ def ingest_tables(
     if tables.like is None and tokenizer.pattern is None:
         sample = tables.files[0][2]
         for doubt in script_doubts(text for name in tables.columns.text for text in sample.texts(name)):
-            warnings.warn(doubt, stacklevel=3)
+            warn(doubt)
     ingest = _TextIngest(tables, tokenizer, limits, strict)
     kinds = sorted({kind for _, kind, _ in tables.files})
     n_terms = 2**tokenizer.hash_bits if tokenizer.hash_bits is not None else None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import heapq
 import io
-import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -25,13 +24,14 @@ from ..ingest.tally import Tally
 from ..ingest.text import look_at_files
 from ..progress import Progress
 from ..text.info import Columns
+from ..warn import warn
 from .inputs import row_documents
+from .predictions import Predictions, Record, labelled_parts, prediction_lines
 from .predictor import Predictor, predictor_of
 from .texts import check_takes_texts
 
 if TYPE_CHECKING:
     from .labeler import MomentLabeler
-from .predictions import Predictions, Record, labelled_parts, prediction_lines
 
 _DOCUMENTS = 2048
 """Documents that a task scores."""
@@ -204,10 +204,9 @@ def _readable(slabs: Iterator[bytes], known: str | None) -> Iterator[bytes]:
         if encoding is None and not slab.isascii():
             encoding = guess_encoding(io.BytesIO(slab), _STDIN, known)
             if encoding not in (None, known):
-                warnings.warn(
+                warn(
                     f"Standard input is not UTF-8, and read as {encoding}. "
-                    "Name another encoding with --encoding if letters are wrong.",
-                    stacklevel=2,
+                    "Name another encoding with --encoding if letters are wrong."
                 )
         yield slab if encoding is None else as_utf8(io.BytesIO(slab), encoding).read()
 
@@ -255,7 +254,7 @@ def _records(
             n_told += 1
         first += batch.n_rows
     for message in tally.messages():
-        warnings.warn(message, stacklevel=2)
+        warn(message)
     if n_told == 0:
         raise InputError(f"There is no document to label in {source}. Give at least one.")
 

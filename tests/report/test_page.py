@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import scipy.sparse
 
-from tests.cli.test_app import check_one_line_error, threepass
+from tests.command import check_one_line_error, threepass
 from tests.report.conftest import EVIL, Fitted
 from threepass import Corpus, MomentLabeler, StoreError, ingest_matrices, write_report
 from threepass.report.facts import embedded, fit_command, fit_python
