@@ -190,8 +190,8 @@ class _Tasks:
         if self._client.nthreads():
             self._had_workers = self._revived = now
         elif now - self._revived > patience.revival and self._client.cluster is not None:
-            self._revived = now
             self._revive()
+            self._revived = time.monotonic()
         elif now - self._had_workers > patience.no_workers:
             raise ThreepassError(
                 f"The cluster has been without workers for {patience.no_workers:g} s. "
@@ -205,10 +205,15 @@ class _Tasks:
     def _revive(self) -> None:
         """Let a cluster of this process start its workers anew."""
         cluster = self._client.cluster
-        wanted = len(cluster.worker_spec)
+
+        async def start_anew() -> None:
+            wanted = len(cluster.worker_spec)
+            for number in (0, wanted):
+                cluster.scale(number)
+                await cluster  # else both at once, which changes nothing where workers keep their names
+
         with suppress(Exception):  # there will be another attempt, or an error
-            cluster.scale(0)
-            cluster.scale(wanted)
+            cluster.sync(start_anew, callback_timeout=self._patience.restart)
 
     def _restart_workers_of(self, number: int) -> None:
         keys = {future.key for future, of in self._numbers.items() if of == number}
