@@ -100,7 +100,7 @@ def _started(stack: ExitStack, workers: Workers) -> Any:
 
     folder = stack.enter_context(temporary_folder("threepass-workers-"))
     # `tasks` reports a lost worker if it matters; every component of Dask would report it too
-    for name in ("nanny", "scheduler", "core", "worker"):
+    for name in ("nanny", "scheduler", "core", "worker", "client"):
         logging.getLogger(f"distributed.{name}").setLevel(logging.ERROR)
     logging.getLogger("tornado.application").setLevel(logging.CRITICAL)  # a browser that goes away
     stack.enter_context(
@@ -122,7 +122,7 @@ def _started(stack: ExitStack, workers: Workers) -> Any:
                 dashboard_address=workers.dashboard,
                 local_directory=str(folder),
                 security=True,
-                silence_logs=logging.ERROR,  # in the workers: interrupted tasks are no news
+                silence_logs=logging.CRITICAL,  # in the workers: errors of tasks are raised here
             )
     except (OSError, RuntimeError, TimeoutError) as error:
         raise ThreepassError(f"The workers could not be started: {error}. Try fewer of them.") from error
