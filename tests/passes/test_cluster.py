@@ -208,8 +208,9 @@ def test_tasks__workers_gone_with_who_would_restart_them(lonely: Any) -> None:
         if number == 1 and not closing.ident:
             closing.start()
 
-    patience = Patience(revival=0.5)
-    assert run_tasks(lonely, wait_a_little, [0, 1, 2, 3], patience, on_news) == {0: 0, 1: 1, 2: 2, 3: 3}
+    patience = Patience(revival=0.5, no_workers=20)
+    with dask.config.set({"distributed.deploy.lost-worker-timeout": "1h"}):  # then Dask forgets the lost one
+        assert run_tasks(lonely, wait_a_little, [0, 1, 2, 3], patience, on_news) == {0: 0, 1: 1, 2: 2, 3: 3}
     closing.join()
     assert nanny not in lonely.cluster.workers.values()
 

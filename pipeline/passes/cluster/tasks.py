@@ -189,14 +189,14 @@ class _Tasks:
         patience = self._patience
         if self._client.nthreads():
             self._had_workers = self._revived = now
-        elif now - self._revived > patience.revival and self._client.cluster is not None:
-            self._revive()
-            self._revived = time.monotonic()
         elif now - self._had_workers > patience.no_workers:
             raise ThreepassError(
                 f"The cluster has been without workers for {patience.no_workers:g} s. "
                 "Start some, and run the same command again: it resumes where it stopped."
             )
+        elif now - self._revived > patience.revival and self._client.cluster is not None:
+            self._revive()
+            self._revived = time.monotonic()
         silent = [number for number, when in list(self._heard.items()) if now - when > patience.silent_task]
         for number in silent:
             self._heard.pop(number, None)
