@@ -14,9 +14,9 @@ from ..corpus.store import Corpus
 from ..display import how_many
 from ..errors import StoreError
 from ..model.labeler import MomentLabeler
-from ..model.plan import SLOWER_THAN_LIMIT, gigabytes
 from ..passes.cluster.workers import DASHBOARD, Workers, connected
 from ..passes.machine import available_bytes, measure_rates
+from ..passes.plan import BASE_BYTES, SLOWER_THAN_LIMIT, gigabytes
 from ..progress import begin
 from ..storage.destination import last_finished
 from .display import ProgressDisplay
@@ -189,7 +189,7 @@ def _head_text(labeler: MomentLabeler) -> str:
         if "head_dim" in stats
         else ""
     )
-    found = stats.get("held_out", stats.get("held_out_topics"))
+    found = stats.get("held_out")
     held_out = ""
     if found:
         scores = ", ".join(f"{name} {value:.3f}" for name, value in found.items())
@@ -204,18 +204,21 @@ def _head_text(labeler: MomentLabeler) -> str:
 def _plan_text(labeler: MomentLabeler, corpus: Corpus) -> tuple[str, dict[str, Any]]:
     """What a fit would take, at the speed that this machine has now; as text and as numbers."""
     plan = labeler.plan(corpus)
-    rates = measure_rates(corpus.stored_term_counts[0], 128, labeler.n_jobs)
-    seconds = [SLOWER_THAN_LIMIT * rates.seconds(stage.cost) for stage in plan.stages]
-    lines = [f"{'stage':>14} {'memory':>9} {'sums':>9} {'time':>9}"]
-    for stage, least in zip(plan.stages, seconds, strict=True):
-        made = stage.accumulator + stage.segments
+    layout, rates = plan.layout, measure_rates(corpus.stored_term_counts[0], 128, labeler.threads)
+    seconds = [SLOWER_THAN_LIMIT * rates.seconds(price.cost) for price in plan.prices]
+    lines = [f"{'stage':>15} {'memory':>9} {'sums':>9} {'time':>9}"]
+    for price, least in zip(plan.prices, seconds, strict=True):
+        made = price.sums + price.segments
         sums = gigabytes(made) if made else ""
-        lines.append(f"{stage.name:>14} {gigabytes(stage.total):>9} {sums:>9} {least:>7.1f} s")
-    head = "" if plan.sizes is None else f", {how_many(plan.sizes.total, 'feature')} ({plan.sizes.reason})"
-    mapped = ", sums in mapped files" if plan.spill else ""
+        lines.append(f"{price.name:>15} {gigabytes(BASE_BYTES + price.nbytes):>9} {sums:>9} {least:>7.1f} s")
+    details = plan.details
+    head = ""
+    if "head_dim" in details:
+        head = f", {how_many(details['head_dim'], 'feature')} ({details['head_dim_reason']})"
+    mapped = ", sums in mapped files" if layout.spill else ""
     available = available_bytes()
     free = "" if available is None else f" of {gigabytes(available)} that are free"
-    tasks, width = how_many(plan.at_a_time, "task"), labeler.n_components + plan.oversampling
+    tasks, width = how_many(layout.at_a_time, "task"), labeler.n_components + layout.oversampling
     lines.append(
         f"peak {gigabytes(plan.peak)}{free}, about {sum(seconds):.0f} s; {tasks} at a time, "
         f"sketch of {how_many(width, 'column')}{head}{mapped}"

@@ -7,14 +7,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Unpack
 
-import dask
-import dask.array as da
 import numpy as np
 import scipy.sparse
-import sparse
 
+from ..corpus.convert import as_rows, as_scipy, is_dask
 from ..corpus.format import MAX_COLUMNS
-from ..corpus.rows import SparseRows
 from ..corpus.store import Corpus
 from ..errors import InputError
 from ..tasks import compute_all, map_tasks
@@ -83,7 +80,7 @@ def ingest_matrices(
         raise _rows_differ(X.shape[0], Y.shape[0])
     if X.shape[0] == 0:
         raise InputError("X has no rows. Give at least one document.")
-    read = partial(_read_dask if _is_dask(X) or _is_dask(Y) else _read_memory, X, Y)
+    read = partial(_read_dask if is_dask(X) or is_dask(Y) else _read_memory, X, Y)
     source = Source(
         read=read,
         description={"kind": "matrices"},
@@ -93,50 +90,14 @@ def ingest_matrices(
     return build_corpus(dest, source, IngestOptions(**options))
 
 
-def as_rows(matrix: Matrix, name: str, indicator: bool = False) -> SparseRows:
-    """A matrix in memory as canonical sparse rows; the matrix itself is left as it is.
-
-    Parameters
-    ----------
-    indicator
-        Only ask whether a value is 0, as for labels.
-    """
-    if isinstance(matrix, sparse.SparseArray):
-        matrix = sparse.COO(matrix).to_scipy_sparse()
-    csr = scipy.sparse.csr_array(matrix)
-    if csr.dtype.kind not in "buif":
-        raise InputError(f"{name} must hold numbers. Found type {csr.dtype}.")
-    if not csr.has_canonical_format or (csr.data == 0).any():
-        csr = csr.copy()
-        csr.sum_duplicates()
-        csr.eliminate_zeros()
-    if csr.data.dtype.kind == "f" and not np.isfinite(csr.data).all():
-        raise InputError(
-            f"{name} holds NaN or infinite values. Found in row {_row_of(csr, ~np.isfinite(csr.data))}."
-        )
-    if (csr.data < 0).any():
-        raise InputError(
-            f"{name} holds negative values. Found in row {_row_of(csr, csr.data < 0)}. "
-            "Negative values in data are neither counts nor labels."
-        )
-    values = None if indicator or csr.dtype == bool else csr.data
-    return SparseRows(csr.indptr.astype(np.int64), csr.indices.astype(np.int32), values, csr.shape[1])
-
-
-def _row_of(csr: scipy.sparse.csr_array, bad: Any) -> int:
-    return int(np.searchsorted(csr.indptr, np.flatnonzero(bad)[0], side="right")) - 1
-
-
 def _loaded(matrix: Matrix, name: str) -> Matrix:
     """Load `.npz`; leave Dask arrays lazy; make anything else something with a cheap row slice."""
     if isinstance(matrix, str | Path):
         matrix = _load_npz(Path(matrix))
-    if _is_dask(matrix):
+    if is_dask(matrix):
         return matrix
-    if isinstance(matrix, sparse.SparseArray):
-        matrix = sparse.COO(matrix).to_scipy_sparse()
     try:
-        return scipy.sparse.csr_array(matrix)
+        return scipy.sparse.csr_array(as_scipy(matrix))
     except (TypeError, ValueError) as error:
         raise InputError(
             f"{name} is not a matrix. Found {type(matrix).__name__} ({error}). "
@@ -149,6 +110,8 @@ def _load_npz(path: Path) -> Matrix:
         try:
             return scipy.sparse.load_npz(path)
         except (ValueError, KeyError):
+            import sparse
+
             return sparse.load_npz(path)
     except FileNotFoundError as error:
         raise InputError(f"{path} does not exist. Check the path.") from error
@@ -156,10 +119,6 @@ def _load_npz(path: Path) -> Matrix:
         raise InputError(
             f"{path} is not a sparse matrix that scipy.sparse.save_npz or sparse.save_npz wrote ({error})."
         ) from error
-
-
-def _is_dask(matrix: Matrix) -> bool:
-    return isinstance(matrix, da.Array)
 
 
 def _read_memory(X: Matrix, Y: Matrix, spool: Spool) -> list[PieceWriter]:
@@ -178,7 +137,10 @@ def _read_memory(X: Matrix, Y: Matrix, spool: Spool) -> list[PieceWriter]:
 
 
 def _read_dask(X: Matrix, Y: Matrix, spool: Spool) -> list[PieceWriter]:
-    X, Y = (m if _is_dask(m) else da.from_array(m, chunks=(-1, -1), asarray=False) for m in (X, Y))
+    import dask
+    import dask.array as da
+
+    X, Y = (m if is_dask(m) else da.from_array(m, chunks=(-1, -1), asarray=False) for m in (X, Y))
     X, Y = X.rechunk({1: -1}), Y.rechunk({1: -1})
     if X.chunks[0] != Y.chunks[0] and not np.isnan([*X.chunks[0], *Y.chunks[0]]).any():
         Y = Y.rechunk({0: X.chunks[0]})

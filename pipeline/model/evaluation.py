@@ -1,4 +1,4 @@
-"""Measures of a head's rankings and probabilities, summed over documents.
+"""Measures of a model's rankings and probabilities, summed over documents.
 
 The best labels of every document give most of them. What needs the score of every label (AUC, Brier,
 reliability) is measured on a sample of the documents where all of them would take long.
@@ -24,7 +24,7 @@ from ..metrics.measures import (
     reliability_sums,
 )
 from ..metrics.scores import LabelCounts, Scores
-from ..parts.heads import Head
+from ..parts.blend import Blend
 from ..parts.scoring import all_scores, top_labels
 from ..parts.scoring_kernels import keep_best
 from ..progress import Progress, counted
@@ -78,9 +78,9 @@ class Measured:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What is measured, of which head."""
+    """What is measured, of which blend."""
 
-    head: Head
+    blend: Blend
     ks: tuple[int, ...]
     inverse_propensity: Array
     """(L,)."""
@@ -115,27 +115,27 @@ class Evaluation:
 
     def of(self, part: Part) -> Measured:
         """The sums over some documents."""
-        head, labels = self.head, part.labels
-        if labels.n_columns != head.n_labels:
+        blend, labels = self.blend, part.labels
+        if labels.n_columns != blend.n_labels:
             raise InputError(
                 f"The labels do not fit the model. Found {labels.n_columns} columns, "
-                f"the model has {head.n_labels}. Use the columns of the training data."
+                f"the model has {blend.n_labels}. Use the columns of the training data."
             )
-        seen, k = head.see(part.words), max(self.ks)
+        seen, k = blend.see(part.words), max(self.ks)
         best = np.full((seen.n_docs, k), -1, np.int32)
         if self.share < 1:
-            best, _ = top_labels(head, seen, k)
+            best, _ = top_labels(blend, seen, k)
             numbers = part.first_row + np.arange(seen.n_docs)
             rows = np.flatnonzero(in_test(numbers, self.share, _SAMPLE_SEED))
             seen, labels = seen.take(rows), labels.take(rows)
         areas, reliability = np.empty(seen.n_docs), ReliabilitySums.zero()
-        for some, scores in all_scores(head, seen):
+        for some, scores in all_scores(blend, seen):
             own = labels.slice(some.start, some.stop)
-            ranking = head.ranking(scores, slice(0, head.n_labels))
+            ranking = blend.ranking(scores, slice(0, blend.n_labels))
             if self.share == 1:
                 keep_best(ranking, 0, best[some], np.full((len(ranking), k), -np.inf, np.float32))
             areas[some] = document_auc(ranking, own)
-            reliability = reliability.merge(reliability_sums(head.probabilities(scores), own))
+            reliability = reliability.merge(reliability_sums(blend.probabilities(scores), own))
         return Measured(
             ranking_sums(best, part.labels, self.ks, self.inverse_propensity),
             ranking_sums(best[: seen.n_docs], labels, (), auc=areas),
@@ -151,7 +151,7 @@ class Evaluation:
         """All metrics, from the sums of all documents; and what `TrainingDocuments.familiar` says of them."""
         zero = RankingSums.zero(self.ks), RankingSums.zero(()), Spread()
         total = Measured(*zero, ReliabilitySums.zero(), np.zeros(2, np.int64))
-        counts = np.zeros((3, self.head.n_labels), np.int64)
+        counts = np.zeros((3, self.blend.n_labels), np.int64)
         for part in parts:
             total = total.merge(part)
             for count, labels in zip(counts, part.labels, strict=True):
@@ -159,7 +159,7 @@ class Evaluation:
         found: dict[str, Any] = {}
         if self.share > 0:
             found |= total.areas.finish() | total.reliability.finish()
-            found["calibrated"] = self.head.is_calibrated
+            found["calibrated"] = self.blend.is_calibrated
         if 0 < self.share < 1:
             n_docs = total.ranking.n_docs
             found["n_sampled"] = total.areas.n_docs

@@ -13,18 +13,15 @@ import scipy.sparse
 from ..corpus.rows import SparseRows
 from ..corpus.store import Corpus
 from ..errors import InputError
-from ..moments.error_bars import ErrorBars
-from ..parts.heads import Head
+from ..moments.topics import MomentTopics
 from ..tasks import one_blas_thread
 from ..types import Array
 from .inputs import documents
 
 if TYPE_CHECKING:
-    from .labeler import MomentLabeler
+    from .predictor import Predictor
 
 _WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)*")
-_LEAST_SHARE = 0.005
-"""Topics that say less than this of what all say for a label are not worth telling."""
 Weighted = list[tuple[str, float]]
 """Names, and a number for each."""
 
@@ -41,16 +38,12 @@ class Topic:
     labels: Weighted
     """The most likely labels, with P[label | topic]."""
     word_error: float
-    """Measured L1 error of its words, 0 to 2, before any refinement; NaN where none was measured."""
+    """Measured L1 error of its words, 0 to 2; NaN where none was measured."""
     label_error: float
     """The same of its labels."""
-    refined: bool = False
-    """Whether the topic was refined, and so is not quite the one whose error was measured."""
 
     def __str__(self) -> str:
-        error = "" if np.isnan(self.word_error) else f"off by about {self.word_error:.2f} in its words"
-        if error:
-            error = f"; before it was refined, {error}" if self.refined else f", {error}"
+        error = "" if np.isnan(self.word_error) else f", off by about {self.word_error:.2f} in its words"
         words, labels = (", ".join(name for name, _ in side) for side in (self.words, self.labels))
         return f"topic {self.number} ({self.weight:.1%}{error})\n  words:  {words}\n  labels: {labels}"
 
@@ -64,32 +57,38 @@ class Explanation:
     """What the model's head says; `scores_mean_` tells what that is."""
     words: Weighted
     """What the raw score would lose without each word; the weightiest first, against the label below 0."""
+    parts: list[tuple[str, float]]
+    """What each part of the score adds to the raw score."""
     topics: list[tuple[int, float, float]]
-    """Topic, its probability for the document, and its share of what all topics say for the label."""
+    """Topic, its probability for the document, and its share of what all topics say for the label.
+
+    They are the topics that the model scores labels by: those of `topics`, or as EM has refined them.
+    """
     unknown: list[str]
     """Words of the text that the model does not know."""
 
     def __str__(self) -> str:
         words = [f"  {gain:+.4f}  {name}" for name, gain in self.words]
+        parts = [f"  {share:+.4f}  {name} part" for name, share in self.parts]
         topics = [f"  topic {i}: probability {p:.2f}, share {s:.0%}" for i, p, s in self.topics]
         unknown = [f"not known: {', '.join(self.unknown)}"] if self.unknown else []
-        return "\n".join([f"{self.label}: {self.score:.4f}", *words, *topics, *unknown])
+        return "\n".join([f"{self.label}: {self.score:.4f}", *words, *parts, *topics, *unknown])
 
 
 @one_blas_thread()
-def topic_list(head: Head, bars: ErrorBars, terms: list[str], labels: list[str], n: int) -> list[Topic]:
-    """All topics, heaviest first, each with its n most telling words and most likely labels.
+def topic_list(moments: MomentTopics, terms: list[str], labels: list[str], n: int) -> list[Topic]:
+    """All topics of the paper, heaviest first, each with its n most telling words and most likely labels.
 
     Words are ordered by O_vk log(O_vk / P[v]), their share of what the topic's words differ by from those of
     all documents (Kullback-Leibler): words that are everywhere tell nothing.
     """
     _check_number(n)
-    topics = head.topics
+    O, Q, pi, bars = moments.O, moments.Q, moments.pi, moments.error_bars
 
     def named(column: Array, order: Array, names: list[str]) -> Weighted:
         return [(names[i], float(column[i])) for i in order]
 
-    overall = topics.O @ topics.pi.astype(np.float32)  # (D,)
+    overall = O @ pi.astype(np.float32)  # (D,)
     tiny = np.finfo(np.float32).tiny
 
     def telling(column: Array) -> Array:
@@ -98,24 +97,23 @@ def topic_list(head: Head, bars: ErrorBars, terms: list[str], labels: list[str],
     return [
         Topic(
             int(k),
-            float(topics.pi[k]),
-            named(topics.O[:, k], _largest(telling(topics.O[:, k]), n), terms),
-            named(topics.Q[:, k], _largest(topics.Q[:, k], n), labels),
+            float(pi[k]),
+            named(O[:, k], _largest(telling(O[:, k]), n), terms),
+            named(Q[:, k], _largest(Q[:, k], n), labels),
             float(bars.words[k]),
             float(bars.labels[k]),
-            head.is_refined,
         )
-        for k in np.argsort(-topics.pi, kind="stable")
+        for k in np.argsort(-pi, kind="stable")
     ]
 
 
 @one_blas_thread()
-def explanation(model: MomentLabeler, document: Any, label: int | str, n: int) -> Explanation:
+def explanation(model: Predictor, document: Any, label: int | str, n: int) -> Explanation:
     """Score the document whole and without each of its words."""
     _check_number(n)
-    number = _label_number(model.label_names_, label)
+    number = _label_number(model.label_names, label)
     words, unknown, names = _one_row(model, document)
-    head = model.head_
+    blend = model.blend
     # row 0 is the document, row i + 1 the document without its i-th word
     ids = words.indices
     rows = [ids, *(np.delete(ids, i) for i in range(len(ids)))]
@@ -123,21 +121,16 @@ def explanation(model: MomentLabeler, document: Any, label: int | str, n: int) -
     values = [counts, *(np.delete(counts, i) for i in range(len(ids)))]
     indptr = np.concatenate([[0], np.cumsum([len(row) for row in rows])]).astype(np.int64)
     variants = SparseRows(indptr, np.concatenate(rows), np.concatenate(values), words.n_columns)
-    scores = head.scores(head.see(variants), slice(0, len(rows)), slice(number, number + 1))[:, 0]
+    seen, own = blend.see(variants), slice(number, number + 1)
+    scores = blend.scores(seen, slice(0, len(rows)), own)[:, 0]
     gains = scores[0].astype(np.float64) - scores[1:]
     order = np.argsort(-abs(gains), kind="stable")[:n]
-    posterior = head.topics.posterior(words)[0].astype(np.float64)
-    shares = posterior * head.topics.Q[number]
-    shares /= max(shares.sum(), 1e-300)
     return Explanation(
-        model.label_names_[number],
-        float(head.probabilities(scores[:1])[0]),
-        [(names.get(int(ids[i]), model.term_names_[ids[i]]), float(gains[i])) for i in order],
-        [
-            (int(k), float(posterior[k]), float(shares[k]))
-            for k in _largest(shares, n)
-            if shares[k] >= _LEAST_SHARE
-        ],
+        model.label_names[number],
+        float(blend.probabilities(scores[:1])[0]),
+        [(names.get(int(ids[i]), model.term_names[ids[i]]), float(gains[i])) for i in order],
+        [(part.name, float(blend.share(part, seen, slice(0, 1), own)[0, 0])) for part in blend.parts],
+        [topic for told in blend.evidence(words, number) for topic in told.topics][:n],
         unknown,
     )
 
@@ -166,19 +159,19 @@ def _label_number(names: list[str], label: int | str) -> int:
     return int(label)
 
 
-def _one_row(model: MomentLabeler, document: Any) -> tuple[SparseRows, list[str], dict[int, str]]:
+def _one_row(model: Predictor, document: Any) -> tuple[SparseRows, list[str], dict[int, str]]:
     """The words of one document in the model's columns, those of a text that it does not know, and names.
 
     Names are by column, where the model has none: its words are hashed.
     """
     if isinstance(document, str):
-        if model.text_ is not None:
-            return model.text_encoder().one(document)
-        return *_text_row(document, model.term_names_), {}
+        if model.text is not None:
+            return model.encoder.one(document)
+        return *_text_row(document, model.term_names), {}
     if not isinstance(document, Corpus) and np.ndim(document) == 1:
         sparse = scipy.sparse.issparse(document)
         document = document.reshape(1, -1) if sparse else np.asarray(document)[None, :]
-    docs = documents(document, None, model.n_features_in_)
+    docs = documents(document, None, model.n_terms)
     rows = SparseRows.concatenate([docs.read(i)[0] for i in range(docs.n_blocks)])
     if rows.n_rows != 1:
         raise InputError(

@@ -1,92 +1,25 @@
-"""Whatever users hand to an estimator, as blocks of sparse rows with the columns that the model knows."""
+"""Whatever users hand to a model, as blocks of sparse rows with the columns that it knows."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import dask.array as da
 import numpy as np
-import scipy.sparse
-import sparse
-from sklearn.utils import check_X_y
-from sklearn.utils.validation import validate_data
 
+from ..corpus.convert import as_rows, as_scipy, is_dask, is_pydata
 from ..corpus.rows import SparseRows
 from ..corpus.store import Corpus
 from ..errors import InputError
-from ..ingest.matrices import as_rows, ingest_matrices
-from ..storage.destination import temporary_folder
 from ..tasks import compute_all
+
+if TYPE_CHECKING:
+    from .predictor import Predictor
 
 _ROWS = 20_000
 """Rows of a matrix in memory that make one block."""
-
-
-def as_scipy(matrix: Any) -> Any:
-    """Sparse matrices of any library as scipy's, and lists as arrays; what is lazy stays so."""
-    if matrix is None or isinstance(matrix, da.Array | Corpus | str | Path):
-        return matrix
-    if isinstance(matrix, sparse.SparseArray):
-        return sparse.COO(matrix).to_scipy_sparse() if matrix.ndim == 2 else matrix.todense()
-    if scipy.sparse.issparse(matrix) or hasattr(matrix, "iloc"):
-        return matrix
-    return np.asarray(matrix)
-
-
-def as_label_matrix(Y: Any) -> Any:
-    """Labels as `as_scipy` has them; names of labels are refused with what makes columns of them."""
-    try:
-        matrix = as_scipy(Y)
-    except ValueError as error:
-        raise _names_found("lists of several lengths") from error
-    dtypes = getattr(matrix, "dtypes", getattr(matrix, "dtype", None))  # a table has one for each column
-    for dtype in np.ravel(np.asarray(dtypes, object)):
-        if dtype is not None and dtype.kind not in "buifc":
-            raise _names_found(f"values of type {dtype}")
-    return matrix
-
-
-def _names_found(what: str) -> InputError:
-    return InputError(
-        f"Unknown label type: a column for each label is wanted. Found {what}. Use "
-        "sklearn.preprocessing.MultiLabelBinarizer, with classes=model.label_names_ where a model has names."
-    )
-
-
-def is_plain(X: Any) -> bool:
-    """Whether scikit-learn's own validation understands X."""
-    return X is not None and not isinstance(X, Corpus | da.Array | sparse.SparseArray | str | Path)
-
-
-def validated(estimator: Any, X: Any, Y: Any = None) -> tuple[Any, Any]:
-    """What scikit-learn checks of any estimator's input; with Y, when fitting."""
-    try:
-        if Y is None:
-            return validate_data(estimator, X, accept_sparse="csr", reset=False), None
-        X, Y = check_X_y(X, Y, accept_sparse="csr", multi_output=True, estimator=estimator)
-    except ValueError as error:
-        raise InputError(str(error)) from error
-    return X, Y.reshape(-1, 1) if Y.ndim == 1 else Y
-
-
-@contextmanager
-def training_corpus(X: Any, Y: Any, n_threads: int | None) -> Iterator[Corpus]:
-    """X itself when it is a corpus; else matrices as a corpus in a temporary folder."""
-    if isinstance(X, Corpus):
-        if Y is not None:
-            raise InputError(
-                "A corpus holds its own labels. Found a second argument. Call fit(corpus) alone."
-            )
-        yield X
-        return
-    if Y is None:
-        raise InputError("requires y to be passed, but the target y is None. Call fit(X, Y) or fit(corpus).")
-    with temporary_folder() as folder:
-        yield ingest_matrices(X, Y, folder / "corpus.zarr", n_threads=n_threads)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +31,42 @@ class Documents:
     """Block number -> words, in the model's columns, and, where they are known, labels."""
     n_docs: int = 0
     """For progress alone; 0 where it is not known before they are read."""
+
+
+def number_of(X: Any) -> int:
+    """Number of documents that X is."""
+    if isinstance(X, Corpus | Documents):
+        return X.n_docs
+    if isinstance(X, str):
+        return 1
+    return int(X.shape[0]) if hasattr(X, "shape") else len(X)
+
+
+def is_plain(X: Any) -> bool:
+    """Whether scikit-learn's own validation understands X."""
+    if X is None or is_dask(X) or is_pydata(X):
+        return False
+    return not isinstance(X, Corpus | Documents | str | Path)
+
+
+def is_texts(X: Any) -> bool:
+    """Whether X is a text, or a sequence with texts in it."""
+    from .texts import as_text_list
+
+    return as_text_list(X) is not None
+
+
+def as_documents(X: Any, Y: Any, model: Predictor) -> Documents:
+    """A corpus, texts, a matrix of any kind or a Dask array, in the columns of a model."""
+    from .texts import as_text_list, check_like
+
+    if isinstance(X, Documents):
+        return X
+    if isinstance(X, Corpus):
+        check_like(X, model.text, model.term_names, None)
+    elif (texts := as_text_list(X)) is not None:
+        return row_documents(model.encoder.text_rows(texts), as_labels(Y))
+    return documents(X, Y, model.n_terms)
 
 
 def row_documents(rows: SparseRows, labels: SparseRows | None = None, n_rows: int = _ROWS) -> Documents:
@@ -124,16 +93,34 @@ def documents(X: Any, Y: Any, n_terms: int) -> Documents:
         raise InputError(
             f"X and Y must have as many rows as each other. Found {X.shape[0]} and {Y.shape[0]}."
         )
-    if isinstance(X, da.Array):
+    if is_dask(X):
         return _dask_documents(X, Y)
-    rows = as_rows(X, "X")
-    labels = as_labels(Y)
-    return row_documents(rows, labels)
+    return row_documents(as_rows(X, "X"), as_labels(Y))
+
+
+def as_label_matrix(Y: Any) -> Any:
+    """Labels as `as_scipy` has them; names of labels are refused with what makes columns of them."""
+    try:
+        matrix = as_scipy(Y)
+    except ValueError as error:
+        raise _names_found("lists of several lengths") from error
+    dtypes = getattr(matrix, "dtypes", getattr(matrix, "dtype", None))  # a table has one for each column
+    for dtype in np.ravel(np.asarray(dtypes, object)):
+        if dtype is not None and dtype.kind not in "buifc":
+            raise _names_found(f"values of type {dtype}")
+    return matrix
+
+
+def _names_found(what: str) -> InputError:
+    return InputError(
+        f"Unknown label type: a column for each label is wanted. Found {what}. Use "
+        "sklearn.preprocessing.MultiLabelBinarizer, with classes=model.label_names_ where a model has names."
+    )
 
 
 def as_labels(Y: Any) -> SparseRows | None:
     """A matrix of labels in memory as rows; None for none."""
-    return None if Y is None else as_rows(_as_columns(Y), "Y", indicator=True)
+    return None if Y is None else as_rows(_as_columns(as_label_matrix(Y)), "Y", indicator=True)
 
 
 def _as_columns(Y: Any) -> Any:
@@ -153,15 +140,15 @@ def _corpus_block(corpus: Corpus, number: int, n_terms: int) -> tuple[SparseRows
     return SparseRows(indptr, ids[known], values, n_terms), block.Y
 
 
-def _dask_documents(X: da.Array, Y: Any) -> Documents:
+def _dask_documents(X: Any, Y: Any) -> Documents:
     xs: Sequence[Any] = X.rechunk({1: -1}).to_delayed().ravel()
     ys: Sequence[Any] | None = None
     if Y is not None:
-        Y = (
-            Y
-            if isinstance(Y, da.Array)
-            else da.from_array(scipy.sparse.csr_array(_as_columns(Y)), asarray=False)
-        )
+        if not is_dask(Y):
+            import dask.array as da
+            import scipy.sparse
+
+            Y = da.from_array(scipy.sparse.csr_array(_as_columns(Y)), asarray=False)
         ys = Y.rechunk({0: X.chunks[0], 1: -1}).to_delayed().ravel()
 
     def read(i: int) -> tuple[SparseRows, SparseRows | None]:

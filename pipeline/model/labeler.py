@@ -2,63 +2,45 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-import scipy.sparse
 from dask.utils import parse_bytes
 from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.utils import Tags, estimator_html_repr
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import Tags, check_random_state, estimator_html_repr
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ..corpus.rows import SparseRows
 from ..corpus.store import Corpus
 from ..errors import InputError
-from ..linalg.tall import reorder_rows
-from ..metrics.measures import propensities
 from ..metrics.scores import Scores
-from ..moments.error_bars import ErrorBars
-from ..moments.guarantee import Guarantee, guarantee
-from ..moments.notes import fit_notes
-from ..moments.pairs import Statistics
-from ..moments.recover import topic_weights
+from ..moments.guarantee import Guarantee
+from ..moments.method import DEFAULT_TOPICS, MomentSettings
 from ..moments.words import WordView
-from ..parts.heads import Head, Kind, Seen
-from ..parts.learn_head import HeadSettings
-from ..parts.scoring import all_scores, labels_above, top_labels
+from ..parts.part import PartSettings
 from ..passes.checkpoints import RunDirectory
+from ..passes.executors import Executor, Threads
+from ..passes.plan import Plan
 from ..passes.runner import Runner
-from ..progress import Progress, counted
-from ..tasks import check_wanted, map_tasks, n_cpus, one_blas_thread
-from ..text.info import TextInfo
-from ..text.words import as_texts
+from ..progress import Progress
+from ..tasks import one_blas_thread
 from ..types import Array
-from .evaluation import Evaluation, sample_share
-from .evidence import Explanation, Topic, explanation, topic_list
-from .inputs import (
-    Documents,
-    as_label_matrix,
-    as_labels,
-    documents,
-    is_plain,
-    row_documents,
-    training_corpus,
-    validated,
-)
-from .learn import DEFAULT_TOPICS, Clock, Learned, Settings, learn
-from .parameters import check_parameters
-from .plan import Plan
+from ..warn import warn
+from .evidence import Explanation, Topic
+from .fitting import Clock, Fit, FitSettings, Save, start, with_clock
+from .inputs import is_plain, is_texts
+from .parameters import check_parameters, threads_of
+from .predictor import Predictor
 from .summary import fitted_table
-from .texts import TextEncoder, as_text_list, check_like, refuse_texts
-from .training_documents import TrainingDocuments, relation
+from .training import training_corpus, validated
+from .training_documents import TrainingDocuments
 
-_DOCUMENTS = 4096
-"""Documents whose features are held at a time, by each task."""
+if TYPE_CHECKING:
+    import scipy.sparse
 
 
 class MomentLabeler(TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -109,21 +91,24 @@ class MomentLabeler(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         then features and sketch get narrower, and at last sums are kept in mapped files; `plan` tells. With
         None there is no limit; the features of the ridge regression take about 2 GB at the most.
     n_jobs
-        Threads of the passes; every processor when None.
+        Threads of the passes; every processor when None or -1, all but one when -2, and so on.
     random_state
-        Seed of the whitening sketch and of the decomposition's start.
+        Seed of the whitening sketch and of the decomposition's start; or whatever else scikit-learn takes for
+        one: None, a `RandomState` or a `Generator`, of which a seed is drawn.
 
     Attributes
     ----------
+    predictor_ : Predictor
+        Everything that labelling documents takes; it works without the estimator.
+    moments_ : MomentTopics
+        The paper's topics, and how far they can be trusted. The next attributes are of these, whatever the
+        head.
     word_topics_ : (D, K) float32
         O: P[word | topic]; rows in the order of the training matrix's columns, or of the source's ids.
-        Refined by EM where the head is, and so are Q and pi.
     label_topics_ : (L, K) float32
         Q: P[label | topic].
     topic_weights_ : (K,) float64
         pi: P[topic].
-    head_ : Head
-        Everything that predicting takes.
     whitening_ : (D, K) float32
         W, rows as in `word_topics_`.
     eigenvalues_ : (K,) float64
@@ -133,7 +118,7 @@ class MomentLabeler(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     tensor_residual_ : float
         Share of that tensor which the topics leave unexplained.
     error_bars_ : ErrorBars
-        For each topic the measured L1 error of its words and of its labels, before any refinement.
+        For each topic the measured L1 error of its words and of its labels.
     training_documents_ : TrainingDocuments or None
         By which `evaluate` knows documents that the model has seen.
     n_passes_ : int
@@ -141,11 +126,11 @@ class MomentLabeler(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     text_ : TextInfo or None
         How texts become words, where the training corpus was made of texts.
     fit_stats_ : dict
-        Seconds of each stage, and what the process had held at most by its end (`peak_bytes`); the corpus;
-        the eigenvalues after the first K (`further_eigenvalues`), share of the corpus that a sample read once
-        more, choices made and by what (`choice`), how good they are on the held-out training documents
-        (`held_out`), bytes of the model, and `notes`: sentences about the topics, none of which asks for
-        anything to be done.
+        Seconds of each stage, and what the process had held at most by its end (`peak_bytes`); the plan; the
+        corpus; the eigenvalues after the first K (`further_eigenvalues`), share of the corpus that a sample
+        read once more, choices made and by what (`choice`), how good they are on the held-out training
+        documents (`held_out`), bytes of the model, and `notes`: sentences about the topics, none of which
+        asks for anything to be done.
 
     Examples
     --------
@@ -178,7 +163,7 @@ class MomentLabeler(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         error_bars: bool = True,
         memory_limit: str | int | None = None,
         n_jobs: int | None = None,
-        random_state: int = 0,
+        random_state: Any = 0,
     ) -> None:
         self.n_components = n_components
         self.head = head
@@ -203,20 +188,22 @@ class MomentLabeler(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def fit(
         self,
         X: Any,
-        Y: Any = None,
+        y: Any = None,
         *,
         client: Any = None,
         progress: Progress | None = None,
         run_dir: str | Path | None = None,
+        Y: Any = None,
     ) -> MomentLabeler:
-        """Learn from a corpus, or from matrices of words and labels.
+        """Learn from a corpus, from texts and their labels, or from matrices of words and labels.
 
         Parameters
         ----------
         X
-            A `Corpus`; or a matrix (documents, words), with `Y`: scipy, pydata/sparse, dense or Dask.
-        Y
-            (documents, labels), when X is a matrix; whatever is not zero is a label.
+            A `Corpus`; or texts, or a matrix (documents, words): scipy, pydata/sparse, dense or Dask.
+        y
+            With texts, a list of label names for each of them; with a matrix, a matrix (documents, labels),
+            of which whatever is not zero is a label.
         client
             A `distributed.Client` to run the passes on; local threads when None. Workers must reach the
             corpus by its path or URL, and `run_dir`, or without one the temporary directory.
@@ -226,30 +213,47 @@ class MomentLabeler(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             A directory in which sums are kept while they are made. When a fit is killed, the same call goes
             on from there; a directory of another corpus or other parameters is not used. Remove it once the
             model is saved, or let `fit_to` do all of that.
+        Y
+            Another name of `y`.
         """
+        labels = _either(y, Y)
         check_parameters(self)
-        refuse_texts(X)
-        source, Y = X, as_label_matrix(Y)
-        if is_plain(X) and is_plain(Y):
-            X, Y = validated(self, X, Y)
-        with training_corpus(X, Y, self.n_jobs) as corpus:
-            if corpus.n_labels == 0 or corpus.n_terms == 0:
-                raise InputError(
-                    f"There is nothing to learn. Found {corpus.n_terms} terms and {corpus.n_labels} labels. "
-                    "Give documents with words, and labels for them."
-                )
-            if self._view.counts and self._view.drop_self_pairs and corpus.info.values.startswith("float"):
-                raise InputError(
-                    "self_pairs='drop' with words='counts' needs whole-number counts. Found fractions. "
-                    "Use words='binary', or self_pairs='keep'."
-                )
-            settings = self._settings(corpus)
-            with _run_directory(run_dir, corpus, settings) as files:
-                learned = learn(corpus, settings, Runner(self.n_jobs, client, progress, files=files))
-            if is_plain(source):  # only now: a fit that is refused leaves the last one as it was
-                validate_data(self, source, skip_check_array=True)
-            self._keep(learned, corpus, progress)
+        source = X
+        if is_plain(X) and is_plain(labels) and not is_texts(X):
+            X, labels = validated(self, X, labels)
+        with training_corpus(X, labels, self.threads) as corpus:
+            self._fit(corpus, client, progress, run_dir)
+        if is_plain(source) and not is_texts(source):  # only now: a refused fit leaves the last one as it was
+            validate_data(self, source, skip_check_array=True)
         return self
+
+    def _fit(
+        self,
+        corpus: Corpus,
+        client: Any,
+        progress: Progress | None,
+        run_dir: str | Path | None,
+        save: Callable[[Predictor], None] | None = None,
+    ) -> None:
+        if corpus.n_labels == 0 or corpus.n_terms == 0:
+            raise InputError(
+                f"There is nothing to learn. Found {corpus.n_terms} terms and {corpus.n_labels} labels. "
+                "Give documents with words, and labels for them."
+            )
+        settings = self._settings(corpus)
+        view = settings.moments.view
+        if view.counts and view.drop_self_pairs and corpus.info.values.startswith("float"):
+            raise InputError(
+                "self_pairs='drop' with words='counts' needs whole-number counts. Found fractions. "
+                "Use words='binary', or self_pairs='keep'."
+            )
+        with _run_directory(run_dir, corpus, settings) as files:
+            fit, runner = start(corpus, settings, Runner(_executor(self.threads, client), progress, files))
+            fit.run(runner)
+        self._keep(fit)
+        if save is not None:
+            clock = Clock(self.fit_stats_, progress)
+            with_clock(clock, Save(fit, lambda: save(self.predictor_)), runner)
 
     def fit_to(
         self,
@@ -273,18 +277,27 @@ class MomentLabeler(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             Where the run's log shall be kept: a line of JSON for each segment that was worked on. It is
             written as `run.jsonl` in the run directory while the fit runs.
         """
-        from .files import fit_to
+        from .files import saving
 
+        check_parameters(self)
         path = Path(path)
         folder = path.with_name(f"{path.name}.run") if run_dir is None else Path(run_dir)
-        log = None if run_log is None else Path(run_log)
-        fit_to(self, corpus, path, overwrite, folder, log, client=client, progress=progress)
+        with (
+            saving(path, overwrite, folder, None if run_log is None else Path(run_log)) as save,
+            one_blas_thread(),
+        ):
+            self._fit(corpus, client, progress, folder, save)
         return self
 
     @property
     def classes_(self) -> Array:
         """(L,): the columns of Y, which `predict_proba` has too."""
-        return np.arange(len(self.label_topics_))
+        return np.arange(self.predictor_.n_labels)
+
+    @property
+    def threads(self) -> int | None:
+        """Number of threads that `n_jobs` asks for; None for every processor."""
+        return threads_of(self.n_jobs)
 
     def plan(self, corpus: Corpus) -> Plan:
         """What fitting the corpus will take: bytes and work of each stage. Nothing is read for it.
@@ -295,178 +308,90 @@ class MomentLabeler(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             `memory_limit` is less than the least that a fit takes.
         """
         check_parameters(self)
-        return self._settings(corpus).plan(corpus, self.n_jobs)
+        return self._settings(corpus).plan(corpus, self.threads)
 
-    def _settings(self, corpus: Corpus) -> Settings:
-        return Settings(
-            self.n_components,
-            self.whitening,
-            self.tensor,
-            self.prior,
-            self._view,
-            self.error_bars,
-            int(self.random_state),
-            self._head_settings(corpus),
-            None if self.memory_limit is None else int(parse_bytes(self.memory_limit)),
+    def _settings(self, corpus: Corpus) -> FitSettings:
+        seed = _seed(self.random_state)
+        view = WordView(counts=self.words == "counts", drop_self_pairs=self.self_pairs == "drop")
+        moments = MomentSettings(
+            int(self.n_components), self.whitening, self.tensor, self.prior, view, self.error_bars, seed
         )
+        memory = None if self.memory_limit is None else int(parse_bytes(self.memory_limit))
+        return FitSettings(moments, self._part_settings(corpus, seed), memory)
 
-    def _head_settings(self, corpus: Corpus) -> HeadSettings:
+    def _part_settings(self, corpus: Corpus, seed: int) -> PartSettings:
         labelled = any(block.y_nnz for block in corpus.info.blocks)
-        kind: Kind = self.head if self.head != "auto" else "blend" if labelled else "posterior"
-        refine_passes = int(self.refine_passes) if kind in ("refined", "blend") else 0
-        return HeadSettings(kind, self.weighting, self.head_dim, refine_passes, self.smoothing)
+        head = self.head if self.head != "auto" else "blend" if labelled else "posterior"
+        refine_passes = int(self.refine_passes) if head in ("refined", "blend") else 0
+        dim = None if self.head_dim is None else int(self.head_dim)
+        return PartSettings(head, self.weighting, dim, refine_passes, self.smoothing, seed)
 
-    @property
-    def _view(self) -> WordView:
-        return WordView(counts=self.words == "counts", drop_self_pairs=self.self_pairs == "drop")
-
-    def _keep(self, learned: Learned, corpus: Corpus, progress: Progress | None) -> None:
-        """Take over what was learned, words in source order."""
-        clock = Clock(learned.stats, progress)
-        clock.begin("model")
-        in_source = np.argsort(corpus.term_ids)
-        self.label_counts_: Array = learned.label_counts
-        self.statistics_: Statistics = learned.statistics
-        self.training_documents_: TrainingDocuments | None = TrainingDocuments.of(corpus, learned.hashes)
-        self.head_: Head = learned.head.reordered(in_source, self.n_jobs)
-        W = learned.whitening.W.astype(np.float32, copy=False)
-        self.whitening_: Array = reorder_rows(W, in_source, self.n_jobs)
-        self.eigenvalues_: Array = learned.whitening.eigenvalues
-        self.tensor_eigenvalues_: Array = learned.tensor.eigenvalues
-        self.tensor_residual_ = learned.tensor.residual
-        self.error_bars_: ErrorBars = learned.error_bars
-        self.text_: TextInfo | None = corpus.info.text
-        self._encoder: TextEncoder | None = None
-        self.label_names_: list[str] = corpus.labels
+    def _keep(self, fit: Fit) -> None:
+        """Take over what was learned."""
+        corpus = fit.corpus
         terms = corpus.terms
-        self.term_names_: list[str] = [terms[i] for i in in_source.tolist()]
+        assert fit.moments is not None
+        assert fit.blend is not None
+        assert fit.hashes is not None
+        assert fit.method.label_counts is not None
+        if not fit.stats["tensor_converged"]:
+            warn(
+                "The tensor's decomposition did not converge: topics are the best found so far. "
+                "Ask for fewer topics (n_components), or choose the other tensor method.",
+                ConvergenceWarning,
+            )
+        self.predictor_ = Predictor(
+            fit.moments,
+            fit.blend,
+            [terms[i] for i in np.argsort(corpus.term_ids).tolist()],
+            corpus.labels,
+            fit.method.label_counts,
+            corpus.info.text,
+            TrainingDocuments.of(corpus, fit.hashes.hashes),
+            fit.stats,
+            self.get_params(),
+            fit.n_reads,
+            self.threads,
+        )
         self.n_features_in_ = corpus.n_terms
-        self.n_passes_ = learned.n_reads
-        clock.mark("model")
-        self.fit_stats_: dict[str, Any] = {
-            **learned.stats,
-            "notes": [
-                *learned.stats["notes"],
-                *fit_notes(corpus.n_docs, learned.tensor.eigenvalues, self.prior),
-            ],
-            "tensor_iterations": learned.tensor.iterations,
-            "tensor_converged": learned.tensor.converged,
-        }
 
-    @property
-    def word_topics_(self) -> Array:
-        return self.head_.topics.O
+    # -- what was learned ---------------------------------------------------------------------------------
 
-    @property
-    def label_topics_(self) -> Array:
-        return self.head_.topics.Q
+    def __getattr__(self, name: str) -> Any:
+        """What was learned, by the names that scikit-learn's users expect."""
+        if name in _LEARNED and "predictor_" in self.__dict__:
+            value: Any = self.predictor_
+            for step in _LEARNED[name].split("."):
+                value = getattr(value, step)
+            return value
+        raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
 
-    @property
-    def topic_weights_(self) -> Array:
-        return self.head_.topics.pi
-
-    @property
-    def threshold_(self) -> float | None:
-        """The score from which on `predict` assigns a label: of the best micro-F1 on held-out documents.
-
-        None where these were too few. `fit_stats_["threshold"]` has that F1 too.
-        """
-        return self.head_.threshold
-
-    @property
-    def scores_mean_(self) -> str:
-        """What the scores of this model's head mean, in words."""
-        return self.head_.meaning
+    def __dir__(self) -> list[str]:
+        return [*super().__dir__(), *(_LEARNED if "predictor_" in self.__dict__ else ())]
 
     # -- predicting ---------------------------------------------------------------------------------------
 
     def transform(self, X: Any) -> Array:
-        """(n, K) float32: the probability of each topic, for each document (the paper's equation 14)."""
-        topics_only = Head("posterior", self._fitted().head_.topics)
-        return np.concatenate(list(self._over_documents(X, lambda seen, _: seen.P, head=topics_only)))
+        """(n, K) float32: the probability of each of the paper's topics, for each document (equation 14)."""
+        return self._fitted().transform(self._checked(X))
 
     def predict_topk(self, X: Any, k: int = 5) -> tuple[Array, Array]:
-        """The k best labels of each document, and their probabilities.
-
-        Parameters
-        ----------
-        X
-            A `Corpus` of any size, a matrix, or a Dask array; read in blocks. For a model that was fitted to
-            a corpus made of texts also a text, or several.
-
-        Returns
-        -------
-        labels : (n, k) int32
-            Best first; ties by label id; -1 where the model has fewer than k labels.
-        scores : (n, k) float32
-            What `scores_mean_` says; with a `tail_weight`, divided by that power of the label's propensity.
-        """
-        labels, scores = (np.concatenate(side) for side in zip(*self.stream_topk(X, k), strict=True))
-        return labels, scores
+        """The k best labels of each document, and their probabilities; as `Predictor.predict_topk`."""
+        return self._fitted().predict_topk(self._checked(X), k)
 
     def stream_topk(
         self, X: Any, k: int = 5, progress: Progress | None = None
     ) -> Iterator[tuple[Array, Array]]:
         """As `predict_topk`, some documents at a time: for predictions that are too many to hold."""
-        _check_k(k)
-        head = self._ranking_head()
-        told = None if progress is None else counted(progress, "predict", _n_docs(X))
-        return self._over_documents(X, lambda seen, _: top_labels(head, seen, k), head=head, told=told)
+        return self._fitted().stream_topk(self._checked(X), k, progress)
 
     def predict_proba(self, X: Any) -> Array:
-        """(n, L) float32: the probability of each label, dense; for large data see `predict_topk`.
-
-        `scores_mean_` says what these probabilities are of; `tail_weight` does not change them.
-        """
-        head = self._fitted().head_
-
-        def proba(seen: Seen, _: SparseRows | None) -> Array:
-            parts = [head.probabilities(scores) for _, scores in all_scores(head, seen)]
-            return np.concatenate(parts) if parts else np.zeros((0, head.n_labels), np.float32)
-
-        return np.concatenate(list(self._over_documents(X, proba, head=head)))
+        """(n, L) float32: the probability of each label; as `Predictor.predict_proba`."""
+        return self._fitted().predict_proba(self._checked(X))
 
     def predict(self, X: Any, k: int | None = None, threshold: float | None = None) -> scipy.sparse.csr_array:
-        """(n, L) sparse indicator of the labels to assign; none to a document without a word that is known.
-
-        When neither `k` nor `threshold` is given, labels are assigned from `threshold_` on. A model without
-        one (its training documents were too few) assigns as many as a training document has on average.
-
-        Parameters
-        ----------
-        k
-            The k best of each document.
-        threshold
-            All labels of at least this score; with `k`, at most k of them.
-        """
-        head = self._ranking_head()
-        if k is None and threshold is None:
-            threshold = self.threshold_
-            if threshold is None:
-                k = max(1, round(self.label_counts_.sum() / max(1, self.statistics_.n_docs)))
-            else:  # it is one of probabilities, whatever labels are ranked by
-                head = self.head_
-
-        def chosen(seen: Seen, _: SparseRows | None) -> scipy.sparse.csr_array:
-            if k is None:
-                assert threshold is not None
-                rows, own = labels_above(head, seen, threshold)
-            else:
-                labels, scores = top_labels(head, seen, min(k, head.n_labels))
-                keep = labels >= 0 if threshold is None else scores >= threshold
-                rows, own = np.nonzero(keep)[0], labels[keep]
-            assert seen.has_words is not None
-            known = seen.has_words[rows]
-            rows, own = rows[known], own[known]
-            ones = np.ones(len(rows), np.int8)
-            return scipy.sparse.csr_array((ones, (rows, own)), shape=(seen.n_docs, head.n_labels))
-
-        if k is not None:
-            _check_k(k)
-        parts = list(self._over_documents(X, chosen, head=head))
-        indicator = scipy.sparse.csr_array(scipy.sparse.vstack(parts))
-        indicator.sort_indices()
-        return indicator
+        """(n, L) sparse indicator of the labels to assign; as `Predictor.predict`."""
+        return self._fitted().predict(self._checked(X), k, threshold)
 
     def evaluate(
         self,
@@ -478,202 +403,71 @@ class MomentLabeler(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         auc: bool | Literal["all"] = True,
         progress: Progress | None = None,
     ) -> Scores:
-        """How well the predicted ranking of labels fits the true ones, and how honest the probabilities are.
-
-        `documents_are` says what the documents are to the model: `training`, `part of training`,
-        `overlapping`, `unseen`, or `unknown` for models that cannot tell; and `familiar` which share of them
-        are training documents, or have the words and labels of one. Documents that were seen are warned of.
-
-        Parameters
-        ----------
-        X, Y
-            A `Corpus` with labels, or matrices of words and labels.
-        ks
-            Depths of P@k, nDCG@k, recall@k, PSP@k and PSnDCG@k.
-        propensity
-            A and B of the propensity model, applied to the training frequencies of labels.
-        auc
-            Also what needs the score of every label: the AUC of each document, averaged; the Brier score, the
-            mean of (probability - truth)² over documents and labels; and `reliability`, a table of how often
-            labels of about a probability are right. Where documents times labels are many, a sample of
-            `n_sampled` documents has them, and `auc_se` and `brier_se` are standard errors; "all" takes every
-            document, however long it takes.
-        progress
-            See `threepass.progress.Progress`; `evaluate` is counted in documents.
-        """
-        scores = self._evaluate(X, Y, ks, propensity, auc, progress)
-        if scores.caution:
-            warnings.warn(scores.caution, stacklevel=2)
-        return scores
+        """How well documents are labelled; as `Predictor.evaluate`."""
+        return self._fitted().evaluate(
+            self._checked(X), Y, ks=ks, propensity=propensity, auc=auc, progress=progress
+        )
 
     def score(self, X: Any, y: Any = None) -> float:
         """P@1: how often the best label is right."""
-        return float(self._evaluate(X, y, ks=(1,), auc=False)["p@1"])
+        return float(self._fitted().measures(self._checked(X), y, ks=(1,), auc=False)["p@1"])
 
-    def _evaluate(
-        self,
-        X: Any,
-        Y: Any,
-        ks: Sequence[int],
-        propensity: tuple[float, float] = (0.55, 1.5),
-        auc: bool | Literal["all"] = True,
-        progress: Progress | None = None,
-    ) -> Scores:
-        if isinstance(X, Corpus) and Y is not None:
-            raise InputError(
-                "A corpus holds its own labels. Found a second argument. Call evaluate(corpus) alone."
-            )
-        if not isinstance(X, Corpus) and Y is None:
-            raise InputError(
-                "Evaluation needs the true labels. Found a matrix alone. Pass Y too, or a corpus."
-            )
-        if isinstance(X, Corpus):
-            check_like(X, self._fitted().text_, self.term_names_, self.label_names_)
-        if not ks or min(ks) < 1:
-            raise InputError(f"ks are depths of the ranking. Found {ks!r}. Pass some, as in (1, 3, 5).")
-        head, n_docs, known = self._ranking_head(), _n_docs(X), self.training_documents_
-        inverse = 1 / propensities(self.label_counts_, self.statistics_.n_docs, *propensity)
-        evaluation = Evaluation(head, tuple(ks), inverse, sample_share(auc, n_docs, head.n_labels), known)
-        parts = evaluation.over(self._documents(X, Y), n_docs, self.n_jobs, progress)
-        scores, familiar = evaluation.finish(parts)
-        within = known.within(X) if known is not None and isinstance(X, Corpus) else None
-        said = relation(known, familiar, scores["n_docs"], within, self.statistics_.n_docs)
-        scores["documents_are"], scores["familiar"] = said
-        return scores
-
-    def _ranking_head(self) -> Head:
-        """The head that ranks as `tail_weight` asks."""
-        head = self._fitted().head_
-        if not self.tail_weight:
-            return head
-        inverse = 1 / propensities(self.label_counts_, self.statistics_.n_docs)
-        return replace(head, emphasis=(inverse**self.tail_weight).astype(np.float32), plain=head)
-
-    def _over_documents(
-        self,
-        X: Any,
-        use: Callable[[Seen, SparseRows | None], Any],
-        Y: Any = None,
-        *,
-        head: Head,
-        told: Callable[[float], None] | None = None,
-    ) -> Iterator[Any]:
-        """`use(what the head sees, labels)` of some documents at a time, in order, on threads.
-
-        `told` is called with each further number of documents that are done.
-        """
-        docs = self._documents(X, Y)
-
-        def block(number: int) -> list[Any]:
-            words, labels = docs.read(number)
-            parts = []
-            for start in range(0, max(1, words.n_rows), _DOCUMENTS):
-                rows = start, min(start + _DOCUMENTS, words.n_rows)
-                own = None if labels is None else labels.slice(*rows)
-                check_wanted()
-                parts.append(use(head.see(words.slice(*rows)), own))
-                if told is not None:
-                    told(rows[1] - rows[0])
-            return parts
-
-        at_a_time = 2 * (self.n_jobs or n_cpus())
-        for first in range(0, docs.n_blocks, at_a_time):
-            numbers = range(first, min(first + at_a_time, docs.n_blocks))
-            with one_blas_thread():
-                done = map_tasks(block, numbers, name="predict", n_threads=self.n_jobs)
-            for parts in done:
-                yield from parts
-
-    def _documents(self, X: Any, Y: Any) -> Documents:
-        if isinstance(X, Documents):
-            return X
-        if (texts := as_text_list(X)) is not None:
-            return row_documents(self.text_encoder().rows([as_texts(texts)]), as_labels(as_label_matrix(Y)))
-        if isinstance(X, Corpus):
-            check_like(X, self.text_, self.term_names_, None)
-        if is_plain(X):
+    def _checked(self, X: Any) -> Any:
+        """X, by scikit-learn's own rules where it understands it."""
+        if is_plain(X) and not is_texts(X):
             X, _ = validated(self, X)
-        return documents(X, Y, self.n_features_in_)
+        return X
 
-    def text_encoder(self) -> TextEncoder:
-        """What turns texts into words as it was done for the training documents.
+    def _fitted(self) -> Predictor:
+        check_is_fitted(self, "predictor_")
+        predictor = self.predictor_
+        predictor.n_threads = self.threads
+        return predictor.with_tail_weight(self.tail_weight)
 
-        Raises
-        ------
-        InputError
-            The model was not fitted to a corpus that was made of texts.
-        """
-        self._fitted()
-        if getattr(self, "_encoder", None) is None:
-            self._encoder = TextEncoder.of(self.text_, self.term_names_)
-        assert self._encoder is not None
-        return self._encoder
-
-    def _fitted(self) -> MomentLabeler:
-        check_is_fitted(self, "head_")
-        return self
-
-    # -- evidence -----------------------------------------------------------------------------------------
+    # -- evidence and trust -------------------------------------------------------------------------------
 
     def topics(self, n: int = 10) -> list[Topic]:
-        """Every topic, heaviest first: weight, n most telling words, n most likely labels, and error bars.
-
-        The error bars are those of `error_bars_`: of a topic before the head refines it.
-        """
-        head = self._fitted().head_
-        return topic_list(head, self.error_bars_, self.term_names_, self.label_names_, n)
+        """Every topic of the paper, heaviest first; as `Predictor.topics`."""
+        return self._fitted().topics(n)
 
     def explain(self, document: Any, label: int | str, n: int = 10) -> Explanation:
-        """Which words and which topics of a document speak for a label.
-
-        Parameters
-        ----------
-        document
-            A text, of which the words that the model knows are taken, as it was done for the training texts,
-            or by name where there were none; or one row: a matrix of one row, a vector of words, or a corpus
-            of one document, such as `corpus.head(1)`.
-        label
-            Its number or its name.
-        n
-            Words and topics to tell.
-        """
-        return explanation(self._fitted(), document, label, n)
-
-    # -- trust --------------------------------------------------------------------------------------------
+        """Which words and topics of a document speak for a label; as `Predictor.explain`."""
+        return self._fitted().explain(document, label, n)
 
     def guarantee(self, delta: float = 0.05) -> Guarantee:
-        """Theorem 1 of the paper for this corpus, and the error bars measured beside it.
+        """Theorem 1 of the paper for this corpus, and the error bars measured beside it."""
+        return self._fitted().guarantee(delta)
 
-        Both are about the topics as the moments give them, before a head refines them.
-        """
-        head = self._fitted().head_
-        return guarantee(
-            self.statistics_,
-            self.self_pairs == "drop",
-            self.eigenvalues_,
-            topic_weights(self.tensor_eigenvalues_, self.prior),
-            self.error_bars_,
-            delta,
-            head.is_refined,
-        )
+    # -- files and views ----------------------------------------------------------------------------------
 
     def save(self, path: str | Path, *, overwrite: bool = False) -> None:
         """Write the model as a zarr group; it appears at `path` only once it is whole."""
-        from .files import save_model
+        from .files import save_predictor
 
-        save_model(self._fitted(), Path(path), overwrite)
+        predictor = self._fitted()
+        predictor.parameters = self.get_params()
+        predictor.feature_names = getattr(self, "feature_names_in_", None)
+        save_predictor(predictor, Path(path), overwrite)
 
     @classmethod
     def load(cls, path: str | Path) -> MomentLabeler:
         """Read a saved model. Nothing in it is executed."""
-        from .files import load_model
+        return cls.of(Predictor.load(path))
 
-        return load_model(path)
+    @classmethod
+    def of(cls, predictor: Predictor) -> MomentLabeler:
+        """The estimator that a predictor was made by."""
+        model = cls(**predictor.parameters)
+        model.predictor_ = predictor
+        model.n_features_in_ = predictor.n_terms
+        if predictor.feature_names is not None:
+            model.feature_names_in_ = predictor.feature_names
+        return model
 
     def _repr_html_inner(self) -> str:
         """scikit-learn's own view of the parameters, and what was learned."""
         html: str = estimator_html_repr(self)
-        return html + fitted_table(self) if hasattr(self, "head_") else html
+        return html + fitted_table(self.predictor_) if "predictor_" in self.__dict__ else html
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
         return {"text/plain": repr(self), "text/html": self._repr_html_inner()}
@@ -689,8 +483,41 @@ class MomentLabeler(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return tags
 
 
+_LEARNED = {
+    "moments_": "moments",
+    "word_topics_": "moments.O",
+    "label_topics_": "moments.Q",
+    "topic_weights_": "moments.pi",
+    "whitening_": "moments.W",
+    "eigenvalues_": "moments.eigenvalues",
+    "tensor_eigenvalues_": "moments.tensor_eigenvalues",
+    "tensor_residual_": "moments.tensor_residual",
+    "error_bars_": "moments.error_bars",
+    "statistics_": "moments.statistics",
+    "training_documents_": "training_documents",
+    "n_passes_": "n_passes",
+    "text_": "text",
+    "fit_stats_": "fit_stats",
+    "label_counts_": "label_counts",
+    "label_names_": "label_names",
+    "term_names_": "term_names",
+    "threshold_": "threshold",
+    "scores_mean_": "scores_mean",
+}
+"""Learned attributes, and where the predictor has them."""
+
+
+def _executor(n_threads: int | None, client: Any) -> Executor:
+    """Where the passes run."""
+    if client is None:
+        return Threads(n_threads)
+    from ..passes.cluster.executor import Cluster
+
+    return Cluster(client, n_threads)
+
+
 def _run_directory(
-    folder: str | Path | None, corpus: Corpus, settings: Settings
+    folder: str | Path | None, corpus: Corpus, settings: FitSettings
 ) -> AbstractContextManager[RunDirectory]:
     """Where sums of exactly this corpus and these settings are kept."""
     if folder is None:
@@ -699,14 +526,16 @@ def _run_directory(
     return RunDirectory.at(Path(folder), what)
 
 
-def _n_docs(X: Any) -> int:
-    if isinstance(X, Corpus | str):
-        return 1 if isinstance(X, str) else X.n_docs
-    if isinstance(X, Documents):
-        return X.n_docs
-    return int(X.shape[0]) if hasattr(X, "shape") else len(X)
+def _either(y: Any, Y: Any) -> Any:
+    if y is not None and Y is not None:
+        raise InputError("Labels are given once. Found both y and Y. Pass one of them.")
+    return Y if y is None else y
 
 
-def _check_k(k: int) -> None:
-    if not (isinstance(k, int | np.integer) and k > 0):
-        raise InputError(f"k is a number of labels. Found {k!r}. Pass 1 or more.")
+def _seed(random_state: Any) -> int:
+    """A seed of whatever scikit-learn takes for one."""
+    if isinstance(random_state, int | np.integer):
+        return int(random_state)
+    if isinstance(random_state, np.random.Generator):
+        return int(random_state.integers(2**31))
+    return int(check_random_state(random_state).randint(2**31 - 1))

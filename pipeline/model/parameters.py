@@ -9,6 +9,7 @@ from dask.utils import parse_bytes
 
 from ..errors import InputError
 from ..parts.weighting import SCHEMES
+from ..tasks import n_cpus
 
 if TYPE_CHECKING:
     from .labeler import MomentLabeler
@@ -62,10 +63,30 @@ def check_parameters(model: MomentLabeler) -> None:
         enough = False
     if not enough:
         raise InputError(f"memory_limit is not a size. Found {model.memory_limit!r}. Write it as in '4GB'.")
-    if model.n_jobs is not None and not (isinstance(model.n_jobs, int | np.integer) and model.n_jobs > 0):
-        raise InputError(f"n_jobs is a number of threads. Found {model.n_jobs!r}. Leave it out for all.")
-    if not (isinstance(model.random_state, int | np.integer) and model.random_state >= 0):
-        raise InputError(f"random_state is a seed. Found {model.random_state!r}. Pass 0 or more.")
+    if model.n_jobs is not None and not (_is_whole(model.n_jobs) and model.n_jobs != 0):
+        raise InputError(
+            f"n_jobs is a number of threads, or -1 for all. Found {model.n_jobs!r}. Leave it out for all."
+        )
+    _check_random_state(model.random_state)
+
+
+def _check_random_state(state: Any) -> None:
+    drawn_from = np.random.Generator | np.random.RandomState
+    if state is not None and not isinstance(state, drawn_from) and not (_is_whole(state) and state >= 0):
+        raise InputError(
+            f"random_state is a seed. Found {state!r}. Pass 0 or more, None, or numpy's generators."
+        )
+
+
+def threads_of(n_jobs: int | None) -> int | None:
+    """Number of threads; None for every processor. Below 0 counts from all of them down, as in joblib."""
+    if n_jobs is None or n_jobs == -1:
+        return None
+    return int(n_jobs) if n_jobs > 0 else max(1, n_cpus() + 1 + int(n_jobs))
+
+
+def _is_whole(x: Any) -> bool:
+    return isinstance(x, int | np.integer) and not isinstance(x, bool)
 
 
 def _is_real(x: Any) -> bool:

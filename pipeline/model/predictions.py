@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -29,7 +29,10 @@ from ..storage.destination import new_directory, new_file
 from ..storage.marks import has_mark, write_mark
 from ..types import Array
 from .inputs import Documents, documents
-from .labeler import MomentLabeler
+from .predictor import Predictor, predictor_of
+
+if TYPE_CHECKING:
+    from .labeler import MomentLabeler
 from .texts import check_like
 
 FORMAT = "threepass-predictions"
@@ -76,7 +79,7 @@ class Part:
 
 
 def predict_to_file(
-    model: MomentLabeler,
+    model: Predictor | MomentLabeler,
     corpus: Corpus,
     dest: str | Path,
     *,
@@ -102,32 +105,32 @@ def predict_to_file(
     InputError
         The name ends in something else.
     """
-    dest = Path(dest)
+    model, dest = predictor_of(model), Path(dest)
     check_suffix(dest, (*_LINES, *_TABLES, ".parquet", ".zarr", ""))
     if dest.suffix in (".zarr", ""):
         with new_directory(dest, overwrite=overwrite, is_ours=lambda p: has_mark(p, FORMAT)) as partial:
-            _write_zarr(partial, corpus, _corpus_parts(model, corpus, k, progress), k, model.label_names_)
+            _write_zarr(partial, corpus, _corpus_parts(model, corpus, k, progress), k, model.label_names)
     elif dest.suffix == ".parquet":
         with new_file(dest, overwrite=overwrite) as partial:
             parts = _corpus_parts(model, corpus, k, progress)
-            _write_parquet(partial, corpus, parts, model.label_names_)
+            _write_parquet(partial, corpus, parts, model.label_names)
     else:
         fields = ["document", "file", "id", "labels", "scores"]
         absent = {"file": not corpus.origins.has_files, "id": not corpus.origins.has_ids}
         fields = [name for name in fields if not absent.get(name)]
         found = Predictions(corpus_records(model, corpus, k, progress), fields)
-        write_records(found, dest, model.label_names_, overwrite=overwrite)
+        write_records(found, dest, model.label_names, overwrite=overwrite)
     return dest
 
 
 def corpus_records(
-    model: MomentLabeler, corpus: Corpus, k: int, progress: Progress | None = None
+    model: Predictor, corpus: Corpus, k: int, progress: Progress | None = None
 ) -> Iterator[Record]:
     """The predictions for a corpus, a document at a time, in order."""
     row = 0
     for part in _corpus_parts(model, corpus, k, progress):
         rows = corpus.doc_ids[row : row + len(part.labels)]
-        yield from part.records(corpus.origins.of(rows).records(), model.label_names_)
+        yield from part.records(corpus.origins.of(rows).records(), model.label_names)
         row += len(rows)
 
 
@@ -181,7 +184,7 @@ def check_suffix(dest: Path, known: Sequence[str], otherwise: str | None = None)
 
 
 def labelled_parts(
-    model: MomentLabeler, docs: Documents, k: int, progress: Progress | None = None
+    model: Predictor, docs: Documents, k: int, progress: Progress | None = None
 ) -> Iterator[Part]:
     """The k best labels of some documents at a time, in order."""
     with_words: dict[int, Array] = {}
@@ -200,9 +203,9 @@ def labelled_parts(
         yield Part(np.where(has_words[:, None], labels, -1), scores * has_words[:, None], has_words)
 
 
-def _corpus_parts(model: MomentLabeler, corpus: Corpus, k: int, progress: Progress | None) -> Iterator[Part]:
-    check_like(corpus, model.text_, model.term_names_, None)
-    yield from labelled_parts(model, documents(corpus, None, model.n_features_in_), k, progress)
+def _corpus_parts(model: Predictor, corpus: Corpus, k: int, progress: Progress | None) -> Iterator[Part]:
+    check_like(corpus, model.text, model.term_names, None)
+    yield from labelled_parts(model, documents(corpus, None, model.n_terms), k, progress)
 
 
 def _write_zarr(path: Path, corpus: Corpus, parts: Iterator[Part], k: int, names: list[str]) -> None:

@@ -9,34 +9,34 @@ from ..display import how_many, html_table
 from ..storage.marks import written_by
 
 if TYPE_CHECKING:
-    from .labeler import MomentLabeler
+    from .predictor import Predictor
 
 
 def describe_model(path: str | Path) -> dict[str, Any]:
     """What a saved model learned, from what, how well, and what it takes; ready for JSON."""
-    from .files import load_model, open_model
+    from .files import load_predictor, open_model
 
-    model = load_model(path)
+    model = load_predictor(path)
     _, mark = open_model(path)
-    stats = model.fit_stats_
+    stats = model.fit_stats
     folder = Path(path)
     files = [file for file in folder.rglob("*") if file.is_file()] if folder.is_dir() else []
     return {
         "path": str(path),
-        "head": model.head_.kind,
-        "topics": len(model.topic_weights_),
-        "terms": len(model.term_names_),
-        "labels": len(model.label_names_),
-        "takes_texts": model.text_ is not None,
-        "scores_mean": model.scores_mean_,
-        "threshold": model.threshold_,
+        "head": model.blend.head,
+        "topics": model.moments.n_topics,
+        "terms": model.n_terms,
+        "labels": model.n_labels,
+        "takes_texts": model.text is not None,
+        "scores_mean": model.scores_mean,
+        "threshold": model.threshold,
         "threshold_micro_f1": _entries(stats, "threshold").get("micro_f1"),
         "held_out_docs": stats.get("held_out_docs", 0),
         "chosen_on": stats.get("chosen_on"),
-        "held_out": _entries(stats, "held_out") or _entries(stats, "held_out_topics"),
-        "training_documents": model.statistics_.n_docs,
+        "held_out": _entries(stats, "held_out"),
+        "training_documents": model.moments.statistics.n_docs,
         "corpus": _entries(stats, "corpus"),
-        "parameters": model.get_params(),
+        "parameters": dict(model.parameters),
         "fit_seconds": sum(_entries(stats, "seconds").values()),
         "bytes_on_disk": sum(file.stat().st_size for file in files) or None,
         "written_by": written_by(mark),
@@ -90,17 +90,17 @@ def _printable(text: str) -> str:
     return "".join(c if c.isprintable() or c == "\n" else " " for c in text)
 
 
-def fitted_table(model: MomentLabeler) -> str:
+def fitted_table(model: Predictor) -> str:
     """HTML: what was learned, and how well it did on held-out training documents."""
-    stats = model.fit_stats_
+    stats = model.fit_stats
     rows = [
-        ("topics", f"{len(model.topic_weights_):,}"),
-        ("terms", f"{len(model.word_topics_):,}"),
-        ("labels", f"{len(model.label_topics_):,}"),
-        ("training documents", f"{model.statistics_.n_docs:,}"),
-        ("head", model.head_.kind),
-        ("scores mean", model.scores_mean_),
-        ("reads of the corpus", f"{model.n_passes_:,}"),
+        ("topics", f"{model.moments.n_topics:,}"),
+        ("terms", f"{model.n_terms:,}"),
+        ("labels", f"{model.n_labels:,}"),
+        ("training documents", f"{model.moments.statistics.n_docs:,}"),
+        ("head", model.blend.head),
+        ("scores mean", model.scores_mean),
+        ("reads of the corpus", f"{model.n_passes:,}"),
         ("seconds", f"{sum(stats['seconds'].values()):.1f}"),
         *((f"{name}, held out", f"{value:.4f}") for name, value in stats.get("held_out", {}).items()),
     ]

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from operator import itemgetter
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -26,7 +26,11 @@ from ..ingest.text import look_at_files
 from ..progress import Progress
 from ..text.info import Columns
 from .inputs import row_documents
-from .labeler import MomentLabeler
+from .predictor import Predictor, predictor_of
+from .texts import check_takes_texts
+
+if TYPE_CHECKING:
+    from .labeler import MomentLabeler
 from .predictions import Predictions, Record, labelled_parts, prediction_lines
 
 _DOCUMENTS = 2048
@@ -37,7 +41,7 @@ _ERROR_LINES = "given an error in place of labels"
 
 
 def predict_texts(
-    model: MomentLabeler,
+    model: Predictor | MomentLabeler,
     sources: Paths,
     *,
     k: int = 5,
@@ -68,13 +72,13 @@ def predict_texts(
         Refuse rows that cannot be read.
     """
     found = text_predictions(
-        model, sources, k=k, text=text, encoding=encoding, strict=strict, progress=progress
+        predictor_of(model), sources, k=k, text=text, encoding=encoding, strict=strict, progress=progress
     )
     return prediction_lines(found.records)
 
 
 def text_predictions(
-    model: MomentLabeler,
+    model: Predictor,
     sources: Paths,
     *,
     k: int = 5,
@@ -120,7 +124,7 @@ def text_predictions(
 
 
 def stream_predictions(
-    model: MomentLabeler,
+    model: Predictor,
     stream: IO[bytes],
     *,
     k: int = 5,
@@ -229,9 +233,9 @@ def _slabs(stream: IO[bytes]) -> Iterator[bytes]:
 
 
 def _records(
-    model: MomentLabeler, batches: Iterator[tuple[str | None, Batch]], k: int, tally: Tally, source: str
+    model: Predictor, batches: Iterator[tuple[str | None, Batch]], k: int, tally: Tally, source: str
 ) -> Iterator[Record]:
-    encoder = model.text_encoder()
+    encoder = model.encoder
     file, first, n_told = None, 0, 0
     for name, batch in batches:
         file, first = name, first if name == file else 0
@@ -256,18 +260,18 @@ def _records(
         raise InputError(f"There is no document to label in {source}. Give at least one.")
 
 
-def _labelled(model: MomentLabeler, docs: Any, k: int, origins: Iterator[Record]) -> Iterator[Record]:
+def _labelled(model: Predictor, docs: Any, k: int, origins: Iterator[Record]) -> Iterator[Record]:
     for part in labelled_parts(model, docs, k):
         own = [next(origins) for _ in range(len(part.labels))]
-        yield from part.records(own, model.label_names_)
+        yield from part.records(own, model.label_names)
 
 
 def _origin(row: int, file: Record, own_id: Any) -> Record:
     return {"document": row, **file} | ({} if own_id is None else {"id": own_id})
 
 
-def _columns(model: MomentLabeler, text: Sequence[str] | None) -> Columns:
-    model.text_encoder()  # refuses a model that knows no texts
-    assert model.text_ is not None
-    columns = model.text_.columns
+def _columns(model: Predictor, text: Sequence[str] | None) -> Columns:
+    check_takes_texts(model.text)
+    assert model.text is not None
+    columns = model.text.columns
     return columns if text is None else replace(columns, text=tuple(text))

@@ -47,16 +47,6 @@ def as_text_list(X: Any) -> list[str] | None:
     return [str(text) for text in X]
 
 
-def refuse_texts(X: Any) -> None:
-    """Say how to learn from texts that are in memory."""
-    if isinstance(X, str) or _is_table(X) or (_is_sequence(X) and any(isinstance(text, str) for text in X)):
-        found = "one text" if isinstance(X, str) else f"{len(X):,} of them, of type {type(X).__name__}"
-        raise InputError(
-            f"Texts in memory cannot be fitted. Found {found}. Write texts and labels to a table, as with "
-            "df.to_parquet('posts.parquet'), and call fit(ingest_text('posts.parquet', 'posts.zarr'))."
-        )
-
-
 def _is_sequence(X: Any) -> bool:
     if isinstance(X, np.ndarray) and (X.dtype.kind not in "OU" or X.ndim != 1):
         return False
@@ -92,6 +82,15 @@ def check_like(corpus: Corpus, info: TextInfo | None, terms: list[str], labels: 
         )
 
 
+def check_takes_texts(info: TextInfo | None) -> None:
+    """Refuse texts where a model does not know how they become words."""
+    if info is None:
+        raise InputError(
+            "The model does not know how texts become words: it was not fitted to texts. Found texts to "
+            "label. Ingest texts (ingest_text) and fit again, or give rows of words."
+        )
+
+
 class TextEncoder:
     """From texts to rows in a model's columns; safe to use from many threads."""
 
@@ -112,16 +111,17 @@ class TextEncoder:
         InputError
             It was not fitted to texts.
         """
-        if info is None:
-            raise InputError(
-                "The model does not know how texts become words: it was not fitted to texts. Found texts to "
-                "label. Ingest texts (ingest_text) and fit again, or give rows of words."
-            )
+        check_takes_texts(info)
+        assert info is not None
         return cls(info, terms)
 
     @property
     def _hashed(self) -> bool:
         return self._tokenizer.hash_bits is not None
+
+    def text_rows(self, texts: Sequence[str]) -> SparseRows:
+        """(texts, terms): the words of some texts that the model knows."""
+        return self.rows([as_texts(texts)])
 
     def find(self, columns: Sequence[Texts]) -> Found:
         """The words of documents whose texts are the rows of some columns."""

@@ -205,9 +205,9 @@ def _check_model(path: str | Path, progress: Progress | None) -> Report:
 
 def _use(path: str | Path, counts: dict[str, int]) -> None:
     """Load a model and let it label a document without words and one with one word."""
-    model = persist.load_model(path)
-    D, K = model.word_topics_.shape
-    L = len(model.label_names_)
+    model = persist.load_predictor(path)
+    D, K = model.moments.W.shape
+    L = model.n_labels
     counts.update({"terms": D, "labels": L, "topics": K})
     documents = scipy.sparse.csr_array(([1.0], ([1], [0])), shape=(2, D))
     labels, scores = model.predict_topk(documents, k=1)

@@ -13,11 +13,10 @@ import numpy as np
 import scipy.optimize
 
 from ..linalg.tall import row_slices
-from ..passes.sums import Sums
 from ..types import Array
 from .recover import Simplex
 from .tensor import Method, TensorDecomposition, decompose
-from .triples import Triples, WhitenedMoments
+from .triples import HalfSums, Triples, WhitenedMoments
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,24 +53,21 @@ def half_directions(
     if not np.isfinite(values).all() or values[0] <= 1e-6 * values[-1]:
         return None
     S = vectors / np.sqrt(values)  # (K, K)
-    M3 = half.M3
-    for _ in range(3):
-        M3 = np.tensordot(M3, S, axes=(0, 0))
-    U = decompose(M3, method, seed=seed).eigenvectors
+    U = decompose(half.carried(S).M3, method, seed=seed).eigenvectors
     topics = (vectors * np.sqrt(values)) @ U  # pinv(S') U: the whitened mu of the half
     cosine = _unit(whole.eigenvectors, eigenvalues).T @ (eigenvalues[:, None] * _unit(topics, eigenvalues))
     _, match = scipy.optimize.linear_sum_assignment(-abs(cosine))
     return np.asarray(S @ U[:, match])
 
 
-def word_error_bars(O: Array, triples: Triples, sums: Sums, directions: Array) -> Array:
+def word_error_bars(O: Array, triples: Triples, even: HalfSums, directions: Array) -> Array:
     """(K,): L1 distance between each column of O and the even documents' own mu = M2 v, v = W `directions`.
 
     For the whole fit M2 v_k = M2 W u_k = W† u_k: this is how it computes mu, too.
     """
 
     def mu(rows: slice) -> Array:  # made twice: another D x K would be large
-        return triples.even_m2_times(sums, directions, rows)
+        return triples.even_m2_times(even, directions, rows)
 
     slices = row_slices(len(O))
     simplex = Simplex.of(map(mu, slices))

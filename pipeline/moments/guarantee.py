@@ -22,8 +22,8 @@ class Guarantee:
     distributions are never further apart than sqrt(2), and weights than 1: a larger bound says nothing.
     The theorem gives n_1 to n_3 only up to constants; they are evaluated with these set to 1.
 
-    All of it is about the topics as the moments give them: the paper's proof is about these, and they were
-    measured. A head that refines its topics labels documents by others.
+    All of it is about the topics as the moments give them. A head that refines topics labels documents by
+    others.
     """
 
     delta: float
@@ -46,8 +46,6 @@ class Guarantee:
     """Median over topics of the measured L1 error of a topic's word distribution."""
     measured_labels: float
     """The same for label distributions."""
-    refined: bool
-    """Whether the model's head labels documents by topics that were refined since."""
 
     @property
     def says_something(self) -> bool:
@@ -81,11 +79,8 @@ class Guarantee:
             factor = min(self.bound_words**2 / 2, self.bound_labels**2 / 2, self.bound_weights**2)
             verdict = (
                 f"Theorem 1 says nothing at N = {self.n_docs:,}: its best bound would need about "
-                f"{self.n_docs * factor:.1e} documents to be smaller than what holds anyway. "
-                "That is the theorem's caution, not a failure."
+                f"{self.n_docs * factor:.1e} documents before it says more than 'errors are below 2'."
             )
-        if self.refined:
-            verdict = f"Of the topics as the moments give them, before the head refines them: {verdict}"
         if math.isnan(self.measured_words):
             return f"{verdict} No error bars were measured."
         return (
@@ -106,7 +101,6 @@ def guarantee(
     pi: Array,
     bars: ErrorBars,
     delta: float,
-    refined: bool = False,
 ) -> Guarantee:
     """Evaluate Theorem 1.
 
@@ -118,8 +112,6 @@ def guarantee(
         (K,): the topics' weights as the tensor's eigenvalues give them.
     delta
         Probability with which the bounds may fail.
-    refined
-        Whether the head refines the topics that all of this is about.
     """
     if not 0 < delta < 1:
         raise InputError(f"delta is a probability. Found {delta}. Pass a number between 0 and 1, as in 0.05.")
@@ -162,7 +154,6 @@ def guarantee(
         n_3=K**2 * (10 / (d2 * sk**2.5) + 2 * math.sqrt(2) / (d3 * sk**1.5)) ** 2 * e1**2,
         measured_words=_median(bars.words),
         measured_labels=_median(bars.labels),
-        refined=refined,
     )
 
 

@@ -9,8 +9,10 @@ import numpy as np
 from ..corpus.rows import SparseRows
 from ..corpus.store import Block
 from ..passes import kernels
-from ..passes.cost import Cost, Size
+from ..passes.cost import Cost, Needs, Size
+from ..passes.label_rows import label_bytes, zero_labels
 from ..passes.sums import Sums
+from ..passes.work import Pass
 from ..types import Array
 from .words import WordView
 
@@ -41,12 +43,27 @@ class Directions:
         return np.asarray(S)
 
 
-@dataclass(frozen=True)
-class Labels:
-    """Sums y ⊗ (V'x)², V = WU; without self-pairs the square becomes (v_k·x)² - sum_v c_v V_vk².
+@dataclass
+class LabelSums(Sums):
+    """What pass 3 adds up for the paper."""
 
-    When error bars are wanted, `even` holds the directions that the even documents alone would give, and the
-    same sum over these documents is made with it.
+    label_counts: Array
+    """(L,) int64: on how many documents each label is."""
+    moments: Array
+    """(L, K): sum y ⊗ (V'x)²."""
+    weight: float = 0.0
+    """sum n² nnz(y), or n(n - 1) nnz(y); what the moments are divided by."""
+    even_moments: Array | None = None
+    """(L, K): the same of the even documents, along their own directions."""
+    even_weight: float = 0.0
+
+
+@dataclass(frozen=True)
+class LabelPairs(Pass[LabelSums]):
+    """Pass 3: labels with pairs of words, sum y ⊗ (V'x)² for V = WU.
+
+    Without self-pairs the square becomes (v_k·x)² - sum_v c_v V_vk². When error bars are wanted, `even` holds
+    the directions that the even documents alone would give.
     """
 
     view: WordView
@@ -55,69 +72,44 @@ class Labels:
     directions: Directions
     n_labels: int
     even: Directions | None = None
-    name: str = "labels"
+    name = "labels"
 
-    @property
-    def n_topics(self) -> int:
-        return int(self.W.shape[1])
-
-    @property
-    def accumulator_bytes(self) -> int:
-        return (1 + (self.even is not None)) * label_bytes(self.n_labels, self.W.shape[1])
-
-    def segment_bytes(self, n_docs: int, nnz: int) -> int:
-        return self.accumulator_bytes
-
-    def cost(self, size: Size) -> Cost:
+    def needs(self, size: Size) -> Needs:
         K, times = self.W.shape[1], 1 + 0.5 * (self.even is not None)
+        sums = (1 + (self.even is not None)) * label_bytes(self.n_labels, K)
         squares = 0 if self.directions.squares is None else times
         gathered = 4 * (1 + squares) * size.x_nnz * K + 8 * times * size.y_nnz * K
-        return Cost(2 * times * size.n_docs * K**2, gathered)
+        cost = Cost(2 * times * size.n_docs * K**2, gathered)
+        return Needs(sums, sums, slab_document=16 * K, cost=cost)
 
-    def zero(self) -> Sums:
-        sums: Sums = {
-            "weights": np.zeros(2),
-            "label_counts": np.zeros(self.n_labels, np.int64),
-            "moments": zero_labels(self.n_labels, self.W.shape[1]),
-        }
-        if self.even is not None:
-            sums["even moments"] = zero_labels(self.n_labels, self.W.shape[1])
-        return sums
+    def zero(self) -> LabelSums:
+        shape = self.n_labels, self.W.shape[1]
+        even = None if self.even is None else zero_labels(*shape)
+        return LabelSums(np.zeros(self.n_labels, np.int64), zero_labels(*shape), even_moments=even)
 
-    def add(self, sums: Sums, block: Block) -> None:
+    def add(self, sums: LabelSums, block: Block) -> None:
         X, Y = self.view.words(block), block.Y
         weights = self.view.pair_weight(self.view.lengths(X)) * np.diff(Y.indptr)
-        sums["label_counts"] += np.bincount(Y.indices, minlength=self.n_labels)
-        sums["weights"] += [weights.sum(), weights[block.first_row % 2 :: 2].sum()]
+        sums.label_counts += np.bincount(Y.indices, minlength=self.n_labels)
+        sums.weight += float(weights.sum())
+        sums.even_weight += float(weights[block.first_row % 2 :: 2].sum())
         for start in range(0, X.n_rows, kernels.SLAB):
             stop = min(start + kernels.SLAB, X.n_rows)
             words, labels = X.slice(start, stop), Y.slice(start, stop)
             Z = kernels.times(words, self.W)
-            kernels.add_label_moments(labels, self.directions.pair_weights(words, Z), sums["moments"])
-            if self.even is not None:
+            kernels.add_label_moments(labels, self.directions.pair_weights(words, Z), sums.moments)
+            if self.even is not None and sums.even_moments is not None:
                 rows = np.arange((block.first_row + start) % 2, stop - start, 2)
                 pairs = self.even.pair_weights(words.take(rows), Z[rows])
-                kernels.add_label_moments(labels.take(rows), pairs, sums["even moments"])
-
-    def moments(self, sums: Sums) -> Array:
-        """(L, K): M2L(WU, WU), column k being gamma_k."""
-        return np.asarray(sums["moments"] / float(sums["weights"][0] or 1))
-
-    def even_moments(self, sums: Sums) -> Array:
-        """(L, K): the same from the even documents alone, with their own directions."""
-        return np.asarray(sums["even moments"] / float(sums["weights"][1] or 1))
+                kernels.add_label_moments(labels.take(rows), pairs, sums.even_moments)
 
 
-_DOUBLE_BYTES = 256_000_000
-"""Sums with a row for each label are made in double precision, unless they would take more."""
+def label_moments(sums: LabelSums) -> Array:
+    """(L, K): M2L(WU, WU), column k being gamma_k."""
+    return np.asarray(sums.moments / (sums.weight or 1.0))
 
 
-def zero_labels(n_labels: int, width: int) -> Array:
-    """(L, width): an accumulator with a row for each label."""
-    double = 8 * n_labels * width <= _DOUBLE_BYTES
-    return np.zeros((n_labels, width), np.float64 if double else np.float32)
-
-
-def label_bytes(n_labels: int, width: int) -> int:
-    double = 8 * n_labels * width
-    return double if double <= _DOUBLE_BYTES else double // 2
+def even_label_moments(sums: LabelSums) -> Array:
+    """(L, K): the same from the even documents alone, along their own directions."""
+    assert sums.even_moments is not None
+    return np.asarray(sums.even_moments / (sums.even_weight or 1.0))

@@ -9,9 +9,10 @@ import numpy as np
 from ..corpus.rows import SparseRows
 from ..corpus.store import Block
 from ..passes import kernels
-from ..passes.cost import Cost, Size
+from ..passes.cost import Cost, Needs, Size
 from ..passes.sums import Sums
 from ..passes.tall import TallSum, segment_tall_bytes, tall_bytes
+from ..passes.work import Pass
 from ..tasks import map_tasks
 from ..types import Array
 from .words import WordView
@@ -19,28 +20,36 @@ from .words import WordView
 _LARGEST = float(np.iinfo(np.int16).max)
 
 
-@dataclass(frozen=True, slots=True)
-class Statistics:
+@dataclass
+class Statistics(Sums):
     """Sums over the documents that the moments and the guarantee are divided by."""
 
-    n_docs: int
-    n_labelled: int
+    n_docs: int = 0
+    n_labelled: int = 0
     """Documents with at least one label."""
-    words: float
+    words: float = 0.0
     """sum n"""
-    pairs: float
-    """sum n², or n(n - 1) without self-pairs; M2's normaliser."""
-    triples: float
-    """sum n³, or n(n - 1)(n - 2); M3's normaliser."""
-    label_pairs: float
-    """sum n² nnz(y), or n(n - 1) nnz(y); M2L's normaliser."""
-    label_words: float
+    pairs: float = 0.0
+    """sum n², or n(n - 1) without self-pairs; M2's normaliser (equation 16)."""
+    triples: float = 0.0
+    """sum n³, or n(n - 1)(n - 2); M3's normaliser (equation 17)."""
+    label_pairs: float = 0.0
+    """sum n² nnz(y), or n(n - 1) nnz(y); M2L's normaliser (equation 20)."""
+    label_words: float = 0.0
     """sum n nnz(y)"""
 
-    @classmethod
-    def of(cls, sums: Sums) -> Statistics:
-        n_docs, n_labelled, *rest = sums["statistics"].tolist()
-        return cls(int(n_docs), int(n_labelled), *rest)
+
+@dataclass
+class PairSums(Sums):
+    """What pass 1 adds up for the paper."""
+
+    statistics: Statistics
+    term_totals: Array
+    """(D,) float64: sum_d c_v, by which self-pairs are taken out at the end."""
+    pairs: Array | None = None
+    """(D, D) float64: X'X, its upper half."""
+    product: TallSum | None = None
+    """(D, p): X'(X Omega), where there is a sketch."""
 
 
 @dataclass(frozen=True)
@@ -95,77 +104,77 @@ class Sketch:
 
 
 @dataclass(frozen=True)
-class Pairs:
-    """Sums X'X (upper half) when `sketch` is None, else X'(X Omega).
-
-    `term_totals` is sum_d c_v, by which self-pairs are taken out at the end.
-    """
+class Pairs(Pass[PairSums]):
+    """Pass 1: X'X when `sketch` is None, else X'(X Omega)."""
 
     view: WordView
     n_terms: int
     sketch: Sketch | None = None
-    name: str = "pairs"
+    name = "pairs"
 
-    @property
-    def accumulator_bytes(self) -> int:
+    def needs(self, size: Size) -> Needs:
         D = self.n_terms
-        return 8 * D + (8 * D * D if self.sketch is None else tall_bytes(*self.sketch.shape))
-
-    def segment_bytes(self, n_docs: int, nnz: int) -> int:
         if self.sketch is None:
-            return self.accumulator_bytes
-        return 8 * self.n_terms + segment_tall_bytes(*self.sketch.shape, n_docs, nnz)
+            sums = 8 * D + 8 * D * D
+            return Needs(sums, sums, cost=Cost(gathered=8 * size.pairs))  # half of the pairs, 16 bytes each
+        shape = self.sketch.shape
+        return Needs(
+            sums=8 * D + tall_bytes(*shape),
+            segment=8 * D + segment_tall_bytes(*shape, size.n_docs, size.x_nnz),
+            block_document=4 * shape[1],
+            cost=Cost(gathered=10 * size.x_nnz * shape[1]),
+        )
 
-    def cost(self, size: Size) -> Cost:
-        if self.sketch is None:
-            return Cost(gathered=8 * size.pairs)  # half of the pairs, 16 bytes each
-        return Cost(gathered=10 * size.x_nnz * self.sketch.shape[1])
-
-    def zero(self) -> Sums:
+    def zero(self) -> PairSums:
         D = self.n_terms
-        pairs = np.zeros((D, D)) if self.sketch is None else TallSum.zero(*self.sketch.shape)
-        return {"statistics": np.zeros(7), "term_totals": np.zeros(D), "pairs": pairs}
+        if self.sketch is None:
+            return PairSums(Statistics(), np.zeros(D), pairs=np.zeros((D, D)))
+        return PairSums(Statistics(), np.zeros(D), product=TallSum.zero(*self.sketch.shape))
 
-    def add(self, sums: Sums, block: Block) -> None:
+    def add(self, sums: PairSums, block: Block) -> None:
         X = self.view.words(block)
         n, n_labels = self.view.lengths(X), np.diff(block.Y.indptr)
         pairs, triples = self.view.pair_weight(n), self.view.triple_weight(n)
-        sums["statistics"] += [
-            len(n),
-            (n_labels > 0).sum(),
-            n.sum(),
-            pairs.sum(),
-            triples.sum(),
-            (pairs * n_labels).sum(),
-            (n * n_labels).sum(),
-        ]
-        sums["term_totals"] += np.bincount(X.indices, X.values, minlength=self.n_terms)
-        if self.sketch is None:
-            kernels.add_pairs(X, sums["pairs"])
-        else:
-            sums["pairs"].add(X, self.sketch.products(X))
+        sums.statistics.merge(
+            Statistics(
+                len(n),
+                int((n_labels > 0).sum()),
+                float(n.sum()),
+                float(pairs.sum()),
+                float(triples.sum()),
+                float((pairs * n_labels).sum()),
+                float((n * n_labels).sum()),
+            )
+        )
+        sums.term_totals += np.bincount(X.indices, X.values, minlength=self.n_terms)
+        if sums.pairs is not None:
+            kernels.add_pairs(X, sums.pairs)
+        if self.sketch is not None and sums.product is not None:
+            sums.product.add(X, self.sketch.products(X))
 
 
-def exact_m2(sums: Sums, view: WordView) -> Array:
+def exact_m2(sums: PairSums, view: WordView) -> Array:
     """(D, D): M2 = X'X / sum n², or without self-pairs (X'X - diag(c)) / sum n(n - 1).
 
-    The pairs leave the accumulator.
+    The pairs leave the sums.
     """
-    M2: Array = sums.pop("pairs")
+    M2, sums.pairs = sums.pairs, None
+    assert M2 is not None
     for j in range(1, len(M2)):
         M2[j, :j] = M2[:j, j]
     if view.drop_self_pairs:
-        M2[np.diag_indices(len(M2))] -= sums["term_totals"]
-    M2 /= Statistics.of(sums).pairs
+        M2[np.diag_indices(len(M2))] -= sums.term_totals
+    M2 /= sums.statistics.pairs
     return M2
 
 
-def sketched_m2(sums: Sums, view: WordView, sketch: Sketch) -> Array:
-    """(D, p) float32: M2 Omega, made in place of X'(X Omega), which leaves the accumulator."""
-    product: Array = sums.pop("pairs").finished()
+def sketched_m2(sums: PairSums, view: WordView, sketch: Sketch) -> Array:
+    """(D, p) float32: M2 Omega, made in place of X'(X Omega), which leaves the sums."""
+    assert sums.product is not None
+    product, sums.product = sums.product.finished(), None
     if view.drop_self_pairs:
         for start in range(0, len(product), kernels.SLAB):  # another D x p would be large
             rows = slice(start, start + kernels.SLAB)
-            product[rows] -= sums["term_totals"][rows, None] * sketch[rows]
-    product /= Statistics.of(sums).pairs
+            product[rows] -= sums.term_totals[rows, None] * sketch[rows]
+    product /= sums.statistics.pairs
     return product

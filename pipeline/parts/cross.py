@@ -1,22 +1,24 @@
-"""Beside pass 1: the word-label cross moment X~'Y, and the words' own directions."""
+"""The word-label cross moment X~'Y, summed in read 1: the memory is made of it, and features are."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
 from ..corpus.rows import SparseRows
 from ..corpus.store import Block
-from ..passes import kernels
-from ..passes.cost import Cost, Size
+from ..passes.cost import Cost, Needs, Size, corpus_size
+from ..passes.stages import Gatherer
 from ..passes.sums import Sums
-from ..passes.tall import TallSum, segment_tall_bytes, tall_bytes
+from ..passes.work import Pass
 from ..tasks import map_tasks, n_cpus
 from ..types import Array
 from . import cross_kernels
-from .held_out import others
+from .part import Context
 from .weighting import Weighting
 
 MOST_ENTRIES = 16_000_000
@@ -29,8 +31,8 @@ _RANGES = 4
 """Ranges of words for each thread, where threads share them out."""
 
 
-@dataclass(slots=True)
-class CrossMoment:
+@dataclass
+class CrossMoment(Sums):
     """Y'X~: for each label the sum of its documents, sparse, and no more than `most_entries` of it.
 
     Where it might become larger, each label keeps its largest entries, as many as fit for all labels alike,
@@ -60,22 +62,24 @@ class CrossMoment:
 
     @property
     def nnz(self) -> int:
-        return len(self.settle().indices)
+        self.settle()
+        return len(self.indices)
 
-    def __sizeof__(self) -> int:
-        """Bytes of its arrays: Dask asks for them, to know when to spill."""
+    @property
+    def nbytes(self) -> int:
+        """Bytes of its arrays."""
         waiting = sum(X.nbytes + Y.nbytes for X, Y in self.waiting)
         return int(self.indptr.nbytes + self.indices.nbytes + self.values.nbytes + waiting)
 
     def to_arrays(self) -> dict[str, Array]:
-        """What it is made of, to be kept in a file."""
         self.settle()
         return {"indptr": self.indptr, "indices": self.indices, "values": self.values}
 
-    def from_arrays(self, arrays: dict[str, Array]) -> CrossMoment:
-        """One of the same kind, from what `to_arrays` gave."""
-        triple = arrays["indptr"], arrays["indices"], arrays["values"]
-        return CrossMoment(*triple, self.n_terms, self.most_entries)
+    def restore(self, arrays: dict[str, Array]) -> None:
+        self.indptr, self.indices, self.values = arrays["indptr"], arrays["indices"], arrays["values"]
+
+    def spill(self, empty: bool = True) -> None:
+        """Stay in memory: its arrays are written anew whenever documents are added."""
 
     def add(self, X: SparseRows, Y: SparseRows) -> None:
         """Add Y'X~ of some documents, X~ being float32; they may wait for others, or for `settle`."""
@@ -83,28 +87,25 @@ class CrossMoment:
         if sum(words.nnz for words, _ in self.waiting) >= _TOGETHER:
             self.settle()
 
-    def settle(self) -> CrossMoment:
-        """This, with all documents that wait added to its arrays."""
+    def settle(self) -> None:
+        """Add the documents that wait to the arrays."""
         if self.waiting:
             X, Y = (SparseRows.concatenate(side) for side in zip(*self.waiting, strict=True))
             self.waiting = []
             self._add_documents(X, Y)
-        return self
 
     def _add_documents(self, X: SparseRows, Y: SparseRows) -> None:
         words = np.repeat(np.diff(X.indptr), np.diff(Y.indptr))  # for each label of each document
         products = np.bincount(Y.indices, words, minlength=self.n_labels).astype(np.int64)
         self._add(X, *_documents_of_labels(Y), products)
 
-    def __add__(self, other: CrossMoment) -> CrossMoment:
+    def merge(self, other: CrossMoment) -> None:
         self.settle()
         other.settle()
-        result = CrossMoment(self.indptr, self.indices, self.values, self.n_terms, self.most_entries)
         # the other's rows, as documents that carry one label each
         rows = SparseRows(other.indptr, other.indices, other.values, other.n_terms)
         labels = np.arange(other.n_labels, dtype=np.int32)
-        result._add(rows, np.arange(other.n_labels + 1), labels, np.diff(other.indptr))
-        return result
+        self._add(rows, np.arange(other.n_labels + 1), labels, np.diff(other.indptr))
 
     def _add(self, X: SparseRows, docs_indptr: Array, docs: Array, products: Array) -> None:
         """`products` (L,): how many entries there are to add to each label's."""
@@ -183,48 +184,67 @@ def _documents_of_labels(Y: SparseRows) -> tuple[Array, Array]:
 
 
 @dataclass(frozen=True)
-class Cross:
-    """Sums Y'X~, and X~'(X~ Omega) where the head has room for the words' own directions.
-
-    Documents that are held out are in no sum.
-    """
+class Cross(Pass[CrossMoment]):
+    """Sums Y'X~."""
 
     weighting: Weighting
-    omega: Array
-    """(D, m) float32; m may be 0."""
     n_labels: int
-    held_out_share: float
     expected_entries: int = MOST_ENTRIES
     """How large the cross moment may become, as far as that can be told before."""
     most_entries: int = MOST_ENTRIES
     """How many of them are kept."""
-    name: str = "cross"
+    name = "cross"
 
-    @property
-    def accumulator_bytes(self) -> int:
-        return self._cross_bytes + tall_bytes(*self.omega.shape)
-
-    def segment_bytes(self, n_docs: int, nnz: int) -> int:
-        D, m = self.omega.shape
-        copies = 2 if n_docs else 1  # one more while documents are added
-        return copies * self._cross_bytes + segment_tall_bytes(D, m, n_docs, nnz)
-
-    @property
-    def _cross_bytes(self) -> int:
+    def needs(self, size: Size) -> Needs:
         entries = int(_SLACK * min(self.most_entries, self.expected_entries))
-        return 8 * (entries + self.n_labels + 1)
-
-    def cost(self, size: Size) -> Cost:
+        sums = 8 * (entries + self.n_labels + 1)
+        copies = 2 if size.n_docs else 1  # one more while documents are added
         # a word and its weight are read for each label, and a sum is read and written
-        return Cost(gathered=16 * size.label_words + 12 * size.x_nnz * self.omega.shape[1])
+        return Needs(sums, copies * sums, cost=Cost(gathered=16 * size.label_words))
 
-    def zero(self) -> Sums:
-        cross = CrossMoment.zero(self.n_labels, len(self.weighting.idf), self.most_entries)
-        return {"cross": cross, "words": TallSum.zero(*self.omega.shape)}
+    def zero(self) -> CrossMoment:
+        return CrossMoment.zero(self.n_labels, len(self.weighting.idf), self.most_entries)
 
-    def add(self, sums: Sums, block: Block) -> None:
-        block = others(block, self.held_out_share)
-        X = self.weighting.of(block.X)
-        sums["cross"].add(X, block.Y)
-        if self.omega.shape[1]:
-            sums["words"].add(X, kernels.times(X, self.omega))
+    def add(self, sums: CrossMoment, block: Block) -> None:
+        sums.add(self.weighting.of(block.X), block.Y)
+
+
+class WordLabels(Gatherer):
+    """The cross moment, for all parts that are made of it."""
+
+    def __init__(self, context: Context) -> None:
+        layout, corpus = context.layout, context.corpus
+        most = MOST_ENTRIES
+        if layout.memory_limit is not None:
+            most = min(MOST_ENTRIES, 1 + layout.parts_bytes // _ENTRY_BYTES)
+        expected = round(corpus_size(corpus).label_words)
+        self.work = Cross(context.weighting, corpus.n_labels, expected, most)
+        self.moment: CrossMoment | None = None
+
+    def passes(self, read: int) -> Sequence[Pass[Any]]:
+        return [self.work] if read == 1 else ()
+
+    def take(self, read: int, sums: Sequence[Any]) -> None:
+        (self.moment,) = sums
+
+    def give_back(self, held_out: Block) -> None:
+        assert self.moment is not None
+        self.work.add(self.moment, held_out)
+
+    def held(self) -> Sequence[Any]:
+        return [self.moment]
+
+    def kept(self) -> CrossMoment:
+        """The moment, with no more entries than are kept in the end."""
+        assert self.moment is not None
+        self.moment = self.moment.cut()
+        return self.moment
+
+    @property
+    def kept_bytes(self) -> int:
+        """About what that takes."""
+        return 8 * min(self.work.most_entries, self.work.expected_entries)
+
+
+_ENTRY_BYTES = 50
+"""Of the cross moment, with all copies of it that are ever held."""

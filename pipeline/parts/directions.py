@@ -1,19 +1,16 @@
-"""The head's features: directions of words that tell labels apart, the words' own, and random waves."""
+"""Directions of words that tell labels apart, and random waves of them."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from ..linalg.tall import gram, times_in_place
-from ..tasks import map_tasks, one_blas_thread
+from ..tasks import map_tasks
 from ..types import Array
 from . import cross_kernels
 from .cross import CrossMoment
 
 _PER_LABEL = 8
 """Directions that each label takes part in, when there are fewer directions than labels."""
-_DEPENDENT = 1e-7
-"""Share of the largest squared length below which a direction is a sum of the others, up to rounding."""
 
 
 def label_directions(
@@ -46,32 +43,6 @@ def label_directions(
 
     map_tasks(part, cross.word_ranges(n_threads), name="directions", n_threads=n_threads)
     return out
-
-
-@one_blas_thread()
-def orthonormal(directions: Array, overwrite: bool = False, n_threads: int | None = None) -> Array:
-    """(D, p) float32: an orthonormal basis of the columns' span; p is less where columns depend on others.
-
-    By the eigenvectors of S M'M S, where S makes columns equally long: M S V diag(1 / sqrt(values)). Columns
-    that hardly differ from others are orthonormal only up to rounding.
-
-    Parameters
-    ----------
-    overwrite
-        Make the basis in the place of the directions: another D x p would be large.
-
-    Notes
-    -----
-    Cost: 4 D p² flops.
-    """
-    M = directions if overwrite else directions.copy()
-    products = gram(M, M, n_threads)
-    lengths = np.sqrt(np.diag(products))
-    scale = 1 / np.where(lengths > 0, lengths, 1)
-    values, vectors = np.linalg.eigh(scale[:, None] * products * scale)
-    independent = values > _DEPENDENT * max(1, len(values)) * values.max(initial=0)
-    V = scale[:, None] * vectors[:, independent] / np.sqrt(values[independent])  # (p, q)
-    return np.ascontiguousarray(times_in_place(M, V, n_threads))
 
 
 def random_waves(width: int, count: int, seed: int) -> tuple[Array, Array]:

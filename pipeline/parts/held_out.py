@@ -14,8 +14,9 @@ import numpy as np
 from ..corpus.rows import SparseRows
 from ..corpus.split import in_test
 from ..corpus.store import Block
-from ..passes.cost import Cost, Size
+from ..passes.cost import Needs, Size
 from ..passes.sums import Sums
+from ..passes.work import Pass, S
 from ..types import Array
 
 HELD_OUT_SEED = 2**32 + 3
@@ -60,37 +61,60 @@ class HoldOut:
         return [(np.flatnonzero(fold == i), np.flatnonzero(fold != i)) for i in range(self.n_folds)]
 
 
-def others(block: Block, share: float) -> Block:
-    """The documents of a block that are not held out."""
-    return block if share == 0 else _kept(block, share, held_out=False)
-
-
-def held_out(block: Block, share: float) -> Block:
-    """The documents of a block that are held out: about `share` of them, whatever the blocks."""
-    return _kept(block, share, held_out=True)
-
-
-def _kept(block: Block, share: float, held_out: bool) -> Block:
+def side_of(block: Block, share: float, held_out: bool) -> Block:
+    """Documents of a block that are held out, about `share` of them whatever the blocks; or the others."""
     numbers = block.first_row + np.arange(block.X.n_rows)
-    rows = np.flatnonzero(in_test(numbers, share, HELD_OUT_SEED) == held_out)
+    return rows_of(block, np.flatnonzero(in_test(numbers, share, HELD_OUT_SEED) == held_out))
+
+
+def rows_of(block: Block, rows: Array) -> Block:
+    """Some documents of a block."""
     return replace(block, X=block.X.take(rows), Y=block.Y.take(rows))
 
 
-@dataclass(slots=True)
-class Gathered:
+@dataclass(frozen=True, slots=True)
+class WithoutHeldOut(Pass[S]):
+    """A pass over the documents that are not held out."""
+
+    work: Pass[S]
+    share: float
+
+    @property
+    def name(self) -> str:
+        return self.work.name
+
+    def needs(self, size: Size) -> Needs:
+        return self.work.needs(size)
+
+    def zero(self) -> S:
+        return self.work.zero()
+
+    def add(self, sums: S, block: Block) -> None:
+        self.work.add(sums, side_of(block, self.share, held_out=False))
+
+
+@dataclass
+class Gathered(Sums):
     """Blocks of documents as a sum: adding puts them side by side."""
 
     blocks: list[Block] = field(default_factory=list)
 
-    def __sizeof__(self) -> int:
-        """Bytes of the documents: Dask asks for them, to know when to spill."""
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the documents."""
         return sum(block.X.nbytes + block.Y.nbytes for block in self.blocks)
 
-    def __add__(self, other: Gathered) -> Gathered:
-        return Gathered(self.blocks + other.blocks)
+    def merge(self, other: Gathered) -> None:
+        self.blocks += other.blocks
+
+    def settle(self) -> None:
+        """Nothing waits."""
+
+    def spill(self, empty: bool = True) -> None:
+        """Stay in memory: documents are few."""
 
     def to_arrays(self) -> dict[str, Array]:
-        """What it is made of, to be kept in a file: all rows together, and which are of which block."""
+        """All rows together, and which are of which block."""
         if not self.blocks:
             return {}
         places = [[block.number, block.first_row, block.X.n_rows] for block in self.blocks]
@@ -103,10 +127,9 @@ class Gathered:
                 arrays[f"{side} values"] = rows.values
         return arrays
 
-    def from_arrays(self, arrays: dict[str, Array]) -> Gathered:
-        """One of the same kind, from what `to_arrays` gave."""
+    def restore(self, arrays: dict[str, Array]) -> None:
         if not arrays:
-            return Gathered()
+            return
         ends = np.cumsum(arrays["places"][:, 2]).tolist()
 
         def rows_of(side: str, start: int, stop: int) -> SparseRows:
@@ -119,7 +142,7 @@ class Gathered:
         ):
             X, Y = (rows_of(side, start, stop) for side in ("X", "Y"))
             blocks.append(Block(number, first_row, X, Y))
-        return Gathered(blocks)
+        self.blocks = blocks
 
     def joined(self, n_terms: int, n_labels: int) -> Block:
         """All of the documents, in the corpus's order."""
@@ -132,24 +155,17 @@ class Gathered:
 
 
 @dataclass(frozen=True, slots=True)
-class SetAside:
+class SetAside(Pass[Gathered]):
     """Gathers the documents that are held out."""
 
-    held_out_share: float
-    name: str = "set aside"
+    share: float
+    name = "set aside"
 
-    @property
-    def accumulator_bytes(self) -> int:
-        return 0  # few documents, and each is held once
+    def needs(self, size: Size) -> Needs:
+        return Needs()  # few documents, and each is held once
 
-    def segment_bytes(self, n_docs: int, nnz: int) -> int:
-        return self.accumulator_bytes
+    def zero(self) -> Gathered:
+        return Gathered()
 
-    def cost(self, size: Size) -> Cost:
-        return Cost()
-
-    def zero(self) -> Sums:
-        return {"documents": Gathered()}
-
-    def add(self, sums: Sums, block: Block) -> None:
-        sums["documents"] += Gathered([held_out(block, self.held_out_share)])
+    def add(self, sums: Gathered, block: Block) -> None:
+        sums.blocks.append(side_of(block, self.share, held_out=True))

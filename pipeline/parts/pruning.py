@@ -6,8 +6,9 @@ import numpy as np
 
 from ..corpus.rows import SparseRows
 from ..types import Array
-from .heads import Head, Seen
+from .blend import Blend, DocumentFeatures
 from .pruning_kernels import Bounds, Documents, Labels, best_labels
+from .terms import Dense, Sparse
 
 _SLAB = 256
 _MOST_SCORED = 1 / 16
@@ -16,7 +17,7 @@ _MOST_GIVEN_UP = 1 / 2
 """Share of a slab's documents given up, after which no further slab is tried."""
 
 
-def prune(head: Head, seen: Seen, labels: Array, ranking: Array) -> Array:
+def prune(blend: Blend, seen: DocumentFeatures, labels: Array, ranking: Array) -> Array:
     """Find the best labels, scoring only those whose tile's bound is not below the k-th best.
 
     Parameters
@@ -32,18 +33,19 @@ def prune(head: Head, seen: Seen, labels: Array, ranking: Array) -> Array:
     Notes
     -----
     Scores are summed in double precision and rounded once. Labels may come in another order than by
-    `Head.scores` where the two differ in the last digits of single precision, and nowhere else.
+    `Blend.scores` where the two differ in the last digits of single precision, and nowhere else.
 
-    Cost: 2 (K + 2p) flops for each document and tile, and that of `best_labels`.
+    Cost: 4 p flops for each document and tile, p being the columns of all dense terms, and that of
+    `best_labels`.
     """
-    tiles, of = head.tiles, _labels(head)
+    tiles, of = blend.tiles, _labels(blend)
     emphasis = tiles.maxima(of.emphasis) if len(of.emphasis) else of.emphasis
-    most = int(_MOST_SCORED * head.n_labels)
+    most = int(_MOST_SCORED * blend.n_labels)
     scored = np.full(seen.n_docs, -1)
     for start in range(0, seen.n_docs, _SLAB):
         rows = slice(start, min(start + _SLAB, seen.n_docs))
-        some = _documents(seen, rows)
-        bounds = Bounds(tiles.order, tiles.width, tiles.bounds(some.P, some.F), emphasis)
+        some = _documents(blend, seen, rows)
+        bounds = Bounds(tiles.order, tiles.width, tiles.bounds(some.dense[: len(tiles.extremes)]), emphasis)
         given_up = best_labels(bounds, of, some, most, labels[rows], ranking[rows], scored[rows])
         scored[rows][given_up] = -1
         if given_up.mean() > _MOST_GIVEN_UP:
@@ -51,34 +53,42 @@ def prune(head: Head, seen: Seen, labels: Array, ranking: Array) -> Array:
     return scored
 
 
-def _labels(head: Head) -> Labels:
-    Q, n_labels = head.topics.Q, head.n_labels
+def _labels(blend: Blend) -> Labels:
+    dense = [term for term in blend.terms if isinstance(term, Dense)]
+    sparse = [term.postings for term in blend.terms if isinstance(term, Sparse)]
     knots, heights, emphasis = (np.zeros(0, np.float32) for _ in range(3))
-    if head.emphasis is not None:
-        emphasis = head.emphasis
-        if head.calibration is not None:
-            knots, heights = head.calibration.scores, head.calibration.probabilities
+    if blend.emphasis is not None:
+        emphasis = blend.emphasis
+        if blend.calibration is not None:
+            knots, heights = blend.calibration.scores, blend.calibration.probabilities
     return Labels(
-        Q if head.tiles.topics.shape[1] else Q[:, :0],
-        np.zeros((n_labels, 0), np.float32) if head.ridge is None else head.ridge.A,
-        head.tiles.topics_weight,
-        *_triple(head.memory),
+        # a compiled tuple may not be empty
+        tuple(_contiguous(term.labels) for term in dense) or (np.zeros((blend.n_labels, 0), np.float32),),
+        np.array([term.root_weight for term in dense] or [0.0], np.float32).astype(np.float64),
+        tuple(map(_triple, sparse)) or (_NOTHING,),
+        len(sparse) > 0,
         knots,
         heights,
         emphasis,
     )
 
 
-def _documents(seen: Seen, rows: slice) -> Documents:
-    nothing = np.zeros((rows.stop - rows.start, 0), np.float32)
+def _documents(blend: Blend, seen: DocumentFeatures, rows: slice) -> Documents:
+    n = rows.stop - rows.start
+    dense = [side[rows] for side in seen.sides if not isinstance(side, SparseRows)]
+    sparse = [side.slice(rows.start, rows.stop) for side in seen.sides if isinstance(side, SparseRows)]
     return Documents(
-        nothing if seen.P is None else seen.P[rows],
-        nothing if seen.F is None else seen.F[rows],
-        *_triple(None if seen.X is None else seen.X.slice(rows.start, rows.stop)),
+        tuple(map(_contiguous, dense)) or (np.zeros((n, 0), np.float32),),
+        tuple(map(_triple, sparse)) or (_NOTHING,),
     )
 
 
-def _triple(rows: SparseRows | None) -> tuple[Array, Array, Array]:
-    if rows is None:
-        return np.zeros(0, np.int64), np.zeros(0, np.int32), np.zeros(0, np.float32)
+def _contiguous(array: Array) -> Array:
+    return np.ascontiguousarray(array, np.float32)
+
+
+def _triple(rows: SparseRows) -> tuple[Array, Array, Array]:
     return rows.indptr, rows.indices, rows.values_as(np.float32)
+
+
+_NOTHING = np.zeros(1, np.int64), np.zeros(0, np.int32), np.zeros(0, np.float32)

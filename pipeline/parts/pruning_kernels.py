@@ -19,18 +19,15 @@ _ROUNDING = 1e-6
 
 
 class Labels(NamedTuple):
-    """The head, as far as labels go. What it does not have is of length or of width 0."""
+    """The terms of a blend, as far as labels go."""
 
-    Q: Array
-    """(L, K) float32."""
-    A: Array
-    """(L, p) float32."""
-    topics_weight: float
-    """b, for scores with b sqrt(P Q'); 0 where P Q' itself is the score."""
-    indptr: Array
-    """(D + 1,), with `indices` and `values` the memory (D, L)."""
-    indices: Array
-    values: Array
+    dense: tuple[Array, ...]
+    """(L, p) float32 each."""
+    roots: Array
+    """(terms,) float64: the weight of a term's square root; 0 where the product itself counts."""
+    sparse: tuple[tuple[Array, Array, Array], ...]
+    """indptr, indices and values of each (D, L)."""
+    has_sparse: bool
     knots: Array
     """(m,) float32, with `heights` the calibration; used with an emphasis only."""
     heights: Array
@@ -39,16 +36,12 @@ class Labels(NamedTuple):
 
 
 class Documents(NamedTuple):
-    """What the head has made of some documents; of width 0 where there is none of it."""
+    """Some documents, as each term sees them."""
 
-    P: Array
-    """(n, K) float32."""
-    F: Array
-    """(n, p) float32."""
-    indptr: Array
-    """(n + 1,), with `indices` and `values` the weighted words (n, D)."""
-    indices: Array
-    values: Array
+    dense: tuple[Array, ...]
+    """(n, p) float32 each."""
+    sparse: tuple[tuple[Array, Array, Array], ...]
+    """indptr, indices and values of each (n, D)."""
 
 
 class Bounds(NamedTuple):
@@ -58,7 +51,7 @@ class Bounds(NamedTuple):
     """(L,) int32: the labels, tile after tile; the last tile may be short."""
     width: int
     scores: Array
-    """(n, T) float32: no label of the tile has a higher score, memory left out."""
+    """(n, T) float32: no label of the tile has a higher score, sparse terms left out."""
     emphasis: Array
     """(T,) float32: no label of the tile has a larger one."""
 
@@ -86,8 +79,9 @@ def best_labels(
     """Find each document's k best labels and what they are ranked by, ties by label id.
 
     A document's tiles are visited best bound first, until the next bound is below the k-th best label so far.
-    Before that its memory is summed, for all labels, and the few labels that have most of it are scored one
-    by one: no other label has more of it than a level, which is then added to every tile's bound.
+    Before that its sparse terms, the memory, are summed for all labels, and the few labels that have most of
+    it are scored one by one: no other label has more of it than a level, which is then added to every tile's
+    bound.
 
     Parameters
     ----------
@@ -105,29 +99,33 @@ def best_labels(
 
     Notes
     -----
-    Topics and features are summed in double precision, and scores rounded once, so that a score does not
-    depend on when and with what other labels it is asked for.
+    Dense terms are summed in double precision, and scores rounded once, so that a score does not depend on
+    when and with what other labels it is asked for.
 
     Cost: for each document T comparisons, an addition for each entry that the memory has of its words, and
-    2 (p + K) flops for each label scored. 4 L bytes.
+    2 p flops for each label scored, p being the columns of all dense terms. 4 L bytes.
     """
     n, k = labels.shape
     n_tiles, n_labels = bounds.scores.shape[1], len(bounds.order)
     given_up = np.zeros(n, np.bool_)
     at_most, pending = np.empty(n_tiles), np.empty(n_tiles, np.int64)
-    memory = np.zeros(n_labels if len(of.indptr) else 0, np.float32)
+    memory = np.zeros(n_labels if of.has_sparse else 0, np.float32)
     remembered = np.empty(most + 1, np.int32)
-    p, f = np.empty(seen.P.shape[1]), np.empty(seen.F.shape[1])
+    starts = np.zeros(len(seen.dense) + 1, np.int64)
+    for term in range(len(seen.dense)):
+        starts[term + 1] = starts[term] + seen.dense[term].shape[1]
+    f = np.empty(starts[-1])  # a document in all terms, one after the other
     for row in range(n):
-        p[:], f[:] = seen.P[row], seen.F[row]
+        for term in range(len(seen.dense)):
+            f[starts[term] : starts[term + 1]] = seen.dense[term][row]
         best = labels[row], ranking[row]
         level, count = 0.0, 0
         if len(memory):
             _remember(seen, row, of, memory)
             level, n_remembered = _foremost(memory, remembered)
-            count += _visit(remembered[:n_remembered], of, p, f, memory, best)
+            count += _visit(remembered[:n_remembered], of, starts, f, memory, best)
         first = np.argmax(bounds.scores[row])
-        count += _visit(_tile(bounds, first), of, p, f, memory, best)
+        count += _visit(_tile(bounds, first), of, starts, f, memory, best)
         _ranked_at_most(bounds.scores[row], level * (1 + _ROUNDING), of, bounds.emphasis, at_most)
         n_pending = 0
         for tile in range(n_tiles):
@@ -137,7 +135,7 @@ def best_labels(
         for i in np.argsort(-at_most[pending[:n_pending]]):
             if at_most[pending[i]] < ranking[row, k - 1] or count > most:
                 break
-            count += _visit(_tile(bounds, pending[i]), of, p, f, memory, best)
+            count += _visit(_tile(bounds, pending[i]), of, starts, f, memory, best)
         scored[row] = count
         if count > most:
             given_up[row] = True
@@ -153,13 +151,15 @@ def _tile(bounds: Bounds, number: int) -> Array:
 
 @jit
 def _remember(seen: Documents, row: int, of: Labels, memory: Array) -> None:
-    """memory = X~ C of one document: (L,)."""
-    indices, values = of.indices, of.values
+    """memory = the sparse terms of one document: (L,)."""
     memory[:] = 0
-    for x_entry in range(seen.indptr[row], seen.indptr[row + 1]):
-        word, value = seen.indices[x_entry], seen.values[x_entry]
-        for entry in range(of.indptr[word], of.indptr[word + 1]):
-            memory[indices[entry]] += value * values[entry]
+    for term in range(len(of.sparse)):
+        indptr, indices, values = of.sparse[term]
+        x_indptr, x_indices, x_values = seen.sparse[term]
+        for x_entry in range(x_indptr[row], x_indptr[row + 1]):
+            word, value = x_indices[x_entry], x_values[x_entry]
+            for entry in range(indptr[word], indptr[word + 1]):
+                memory[indices[entry]] += value * values[entry]
 
 
 @jit
@@ -210,9 +210,9 @@ def _peaks(values: Array) -> Array:
 
 
 @jit
-def _visit(some: Array, of: Labels, p: Array, f: Array, memory: Array, best: tuple[Array, Array]) -> int:
+def _visit(some: Array, of: Labels, starts: Array, f: Array, memory: Array, best: tuple[Array, Array]) -> int:
     """Score some labels and keep the best; returns how many were scored."""
-    ranking = _scores(some, of, p, f, memory)
+    ranking = _scores(some, of, starts, f, memory)
     if len(of.emphasis):
         _emphasise(some, of, ranking)
     labels, scores = best
@@ -222,20 +222,18 @@ def _visit(some: Array, of: Labels, p: Array, f: Array, memory: Array, best: tup
 
 
 @jit
-def _scores(some: Array, of: Labels, p: Array, f: Array, memory: Array) -> Array:
+def _scores(some: Array, of: Labels, starts: Array, f: Array, memory: Array) -> Array:
     """(len(some),) float32: raw scores of some labels for one document."""
-    Q, A, weight = of.Q, of.A, of.topics_weight
-    out = np.empty(len(some), np.float32)
-    for i in range(len(some)):
-        label = some[i]
-        score = _dot(p, Q[label])
-        if weight > 0:
-            score = weight * np.sqrt(score)
-        score += _dot(f, A[label])
-        if len(memory):
-            score += memory[label]
-        out[i] = score
-    return out
+    out = np.zeros(len(some), np.float64)
+    for term in range(len(of.dense)):
+        A, root, own = of.dense[term], of.roots[term], f[starts[term] : starts[term + 1]]
+        for i in range(len(some)):
+            score = _dot(own, A[some[i]])
+            out[i] += root * np.sqrt(score) if root > 0 else score
+    if len(memory):
+        for i in range(len(some)):
+            out[i] += memory[some[i]]
+    return out.astype(np.float32)
 
 
 # the order of additions is free, as it must be for several at a time, but the same for every label
@@ -249,7 +247,7 @@ def _dot(x: Array, y: Array) -> float:
 
 @jit
 def _emphasise(some: Array, of: Labels, scores: Array) -> None:
-    """What labels are ranked by, from their scores, in place; as `Head.ranking` has it."""
+    """What labels are ranked by, from their scores, in place; as `Blend.ranking` has it."""
     for i in range(len(some)):
         if len(of.knots):
             scores[i] = interpolated(scores[i], of.knots, of.heights)

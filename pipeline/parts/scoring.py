@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from ..types import Array
-from .heads import Head, Seen
+from .blend import Blend, DocumentFeatures
 from .pruning import prune
 from .scoring_kernels import keep_best
 
@@ -19,10 +19,10 @@ _FEWEST_LABELS = 16_384
 """Fewer are scored as fast as it is found out which of them to score."""
 _FEW = 10
 _LABELS_PER_RANK = 1000
-"""Labels that there must be for each one that is asked for, lest too many of them be scored one by one."""
+"""Smallest L / k for which pruning pays."""
 
 
-def top_labels(head: Head, seen: Seen, k: int) -> tuple[Array, Array]:
+def top_labels(blend: Blend, seen: DocumentFeatures, k: int) -> tuple[Array, Array]:
     """The k best labels of each document.
 
     Labels that cannot be among the best are not scored, where it pays to find out which; documents that
@@ -41,20 +41,20 @@ def top_labels(head: Head, seen: Seen, k: int) -> tuple[Array, Array]:
     """
     labels = np.full((seen.n_docs, k), -1, np.int32)
     ranking = np.full((seen.n_docs, k), -np.inf, np.float32)
-    if pruning_pays(head.n_labels, k):
-        given_up = np.flatnonzero(prune(head, seen, labels, ranking) < 0)
+    if pruning_pays(blend.n_labels, k):
+        given_up = np.flatnonzero(prune(blend, seen, labels, ranking) < 0)
         rest = labels[given_up], ranking[given_up]
-        _score_all(head, seen.take(given_up), *rest)
+        _score_all(blend, seen.take(given_up), *rest)
         labels[given_up], ranking[given_up] = rest
     else:
-        _score_all(head, seen, labels, ranking)
+        _score_all(blend, seen, labels, ranking)
     known = labels >= 0
-    ranking[known] = head.shown(ranking[known])
+    ranking[known] = blend.shown(ranking[known])
     ranking[~known] = np.nan
     return labels, ranking
 
 
-def labels_above(head: Head, seen: Seen, threshold: float) -> tuple[Array, Array]:
+def labels_above(blend: Blend, seen: DocumentFeatures, threshold: float) -> tuple[Array, Array]:
     """The labels of each document whose scores are at least the threshold.
 
     Returns
@@ -67,15 +67,15 @@ def labels_above(head: Head, seen: Seen, threshold: float) -> tuple[Array, Array
     The best few are looked at first; where all of these are above the threshold, four times as many.
     """
     rows, found = [np.zeros(0, np.int64)], [np.zeros(0, np.int32)]
-    left, k = np.arange(seen.n_docs), min(_FEW, head.n_labels)
+    left, k = np.arange(seen.n_docs), min(_FEW, blend.n_labels)
     while len(left):
-        labels, scores = top_labels(head, seen, k)
+        labels, scores = top_labels(blend, seen, k)
         above = (labels >= 0) & (scores >= threshold)
-        more = above.all(axis=1) & (k < head.n_labels)
+        more = above.all(axis=1) & (k < blend.n_labels)
         above[more] = False
         rows.append(left[np.nonzero(above)[0]])
         found.append(labels[above])
-        seen, left, k = seen.take(np.flatnonzero(more)), left[more], min(4 * k, head.n_labels)
+        seen, left, k = seen.take(np.flatnonzero(more)), left[more], min(4 * k, blend.n_labels)
     return np.concatenate(rows), np.concatenate(found)
 
 
@@ -84,17 +84,17 @@ def pruning_pays(n_labels: int, k: int) -> bool:
     return k > 0 and n_labels >= max(_FEWEST_LABELS, k * _LABELS_PER_RANK)
 
 
-def all_scores(head: Head, seen: Seen) -> Iterator[tuple[slice, Array]]:
+def all_scores(blend: Blend, seen: DocumentFeatures) -> Iterator[tuple[slice, Array]]:
     """Raw scores of all labels, for a few documents at a time: for measures that need every score."""
-    step = max(1, SCORE_BYTES // max(1, 4 * head.n_labels))
+    step = max(1, SCORE_BYTES // max(1, 4 * blend.n_labels))
     for start in range(0, seen.n_docs, step):
         rows = slice(start, min(start + step, seen.n_docs))
-        yield rows, head.scores(seen, rows, slice(0, head.n_labels))
+        yield rows, blend.scores(seen, rows, slice(0, blend.n_labels))
 
 
-def _score_all(head: Head, seen: Seen, labels: Array, ranking: Array) -> None:
+def _score_all(blend: Blend, seen: DocumentFeatures, labels: Array, ranking: Array) -> None:
     for start in range(0, seen.n_docs, _SLAB):
         rows = slice(start, min(start + _SLAB, seen.n_docs))
-        for first in range(0, head.n_labels, _TILE):
-            some = slice(first, min(first + _TILE, head.n_labels))
-            keep_best(head.ranking(head.scores(seen, rows, some), some), first, labels[rows], ranking[rows])
+        for first in range(0, blend.n_labels, _TILE):
+            some = slice(first, min(first + _TILE, blend.n_labels))
+            keep_best(blend.ranking(blend.scores(seen, rows, some), some), first, labels[rows], ranking[rows])

@@ -1,4 +1,4 @@
-"""Ridge strength, blend weights, smoothing and temperature, chosen on held-out training documents.
+"""Shortlists of labels on which choices are made, and what they are made by.
 
 Not every label of every held-out document is scored for every choice: a shortlist has a document's own
 labels, the best ones by each part of the blend, and some at random that stand for all the others.
@@ -7,9 +7,7 @@ labels, the best ones by each part of the blend, and some at random that stand f
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
-from functools import partial
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -19,35 +17,10 @@ from ..types import Array
 from .scoring_kernels import keep_best
 from .selection_kernels import make_shortlist, pair_products, shortlist_measures
 
-STRENGTHS = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0)
-DAMPINGS = (0.0, 0.3, 1.0, 3.0, 10.0)
-MEMORY_WEIGHTS = (0.0, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
-TOPIC_WEIGHTS = (0.0, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
-SMOOTHINGS = (0.01, 0.1, 0.3)
-TEMPERATURES = (1.0, 2.0, 4.0)
 _BEST, _DRAWN = 30, 100
 _SCORE_BYTES = 8_000_000
 _ALL_LABELS = 256
 """Up to so many labels, all of them are on every shortlist."""
-
-
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """What the program decides by itself; these are its defaults where there is nothing to choose by."""
-
-    strength: float = 1.0
-    """lambda of the ridge regression."""
-    damping: float = 1.0
-    """A label's centroid is divided by its length plus this: labels seen once or twice are doubted."""
-    memory: float = 0.5
-    """Weight of the memory beside the ridge regression."""
-    topics: float = 0.2
-    """Weight of the topics, the square root of the refined posterior."""
-    smoothing: float = 0.1
-    temperature: float = 1.0
-
-    def as_dict(self) -> dict[str, float]:
-        return asdict(self)
 
 
 @dataclass(frozen=True)
@@ -148,66 +121,6 @@ def _for_some_rows(
 def objective(measures: dict[str, float]) -> float:
     """What choices are made by: AUC plus the mean of P@1, P@3 and P@5."""
     return measures["auc"] + (measures["p@1"] + measures["p@3"] + measures["p@5"]) / 3
-
-
-@dataclass(frozen=True)
-class Parts:
-    """Scores at the pairs of the shortlists, for every choice there is."""
-
-    strengths: Sequence[float]
-    ridge: Array
-    """(strengths, pairs)."""
-    memory: Array
-    """(pairs,): X~ c_l."""
-    lengths: Array
-    """(pairs,): |c_l|."""
-    topics: Array | None = None
-    """(pairs,): sqrt(P Q')."""
-
-    def blend(self, choice: Choice) -> Array:
-        """(pairs,) float32: the scores that a choice gives."""
-        scores = self.ridge[list(self.strengths).index(choice.strength)].copy()
-        if choice.memory:
-            lengths = self.lengths + np.float32(choice.damping)
-            scores += np.float32(choice.memory) * self.memory / np.where(lengths > 0, lengths, 1)
-        if self.topics is not None and choice.topics:
-            scores += np.float32(choice.topics) * self.topics
-        return np.asarray(scores)
-
-
-def choose_blend(lists: Shortlists, parts: Parts, start: Choice) -> Choice:
-    """The best choice that changing one thing at a time leads to, until nothing gets better."""
-    options: dict[str, Sequence[float]] = {
-        "memory": MEMORY_WEIGHTS,
-        "topics": TOPIC_WEIGHTS if parts.topics is not None else (0.0,),
-        "strength": parts.strengths,
-        "damping": DAMPINGS,
-    }
-
-    def values(choices: list[Choice]) -> list[float]:
-        return [
-            objective(found)
-            for found in lists.measures_of([partial(parts.blend, choice) for choice in choices])
-        ]
-
-    return _climb(replace(start, topics=start.topics if parts.topics is not None else 0.0), options, values)
-
-
-def _climb(
-    choice: Choice, options: dict[str, Sequence[float]], values: Callable[[list[Choice]], list[float]]
-) -> Choice:
-    (best,), previous = values([choice]), None
-    while choice != previous:
-        previous = choice
-        for name, some in options.items():
-            changes: list[dict[str, Any]] = [
-                {name: value} for value in some if value != getattr(choice, name)
-            ]
-            candidates = [replace(choice, **change) for change in changes]
-            for candidate, found in zip(candidates, values(candidates), strict=True):
-                if found > best:
-                    best, choice = found, candidate
-    return choice
 
 
 def best_threshold(scores: Array, hits: Array, weights: Array) -> tuple[float, float]:

@@ -1,23 +1,21 @@
-"""How many features a head has: as many as pay, and as memory and time allow."""
+"""Number of features of the ridge regression: as many as pay, and as memory and time allow."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .cross import MOST_ENTRIES
+from ..passes.plan import PARTS_BYTES
 
-HEAD_BYTES = 2_000_000_000
-"""What the head may take, where users do not say."""
-_HEAD_DIM = 1500
-_HEAD_WORDS = 300
-_HEAD_WAVES = 1000
-_HEAD_WORK = 4e11
+_MOST = 1500
+_WORDS = 300
+_WAVES = 1000
+_WORK = 4e11
 """Multiply-adds that F'F may take, N p²: some seconds."""
 
 
 @dataclass(frozen=True, slots=True)
-class HeadSizes:
-    """How many features the head has, and what they are."""
+class FeatureCounts:
+    """Numbers of features, by what they are."""
 
     labels: int
     """Directions from the word-label cross moment."""
@@ -26,18 +24,16 @@ class HeadSizes:
     waves: int
     """Random waves of all these directions."""
     reason: str
-    """What set the number of features."""
-    memory_entries: int = MOST_ENTRIES
-    """Of the words seen with each label, how many are kept."""
+    """Which limit set their number."""
 
     @property
     def total(self) -> int:
         return self.labels + self.words + self.waves
 
 
-def head_sizes(
-    n_docs: int, n_terms: int, n_labels: int, wanted: int | None = None, memory_bytes: int = HEAD_BYTES
-) -> HeadSizes:
+def feature_counts(
+    n_docs: int, n_terms: int, n_labels: int, wanted: int | None = None, memory_bytes: int = PARTS_BYTES
+) -> FeatureCounts:
     """As many features as wanted, or as pay; fewer where memory does not suffice.
 
     A direction takes 8 D bytes (in the basis, and once more when its words are put in the source's order) and
@@ -45,21 +41,21 @@ def head_sizes(
     """
     each, square = 8 * n_terms + 40 * n_labels, 40
     affordable = int((-each + (each**2 + 4 * square * memory_bytes) ** 0.5) / (2 * square))
-    directions = min(n_labels, n_terms) + min(_HEAD_WORDS, n_terms - min(n_labels, n_terms))
+    directions = min(n_labels, n_terms) + min(_WORDS, n_terms - min(n_labels, n_terms))
     limits = (
         {"as asked for": wanted, "no more than words": n_terms}
         if wanted is not None
         else {
-            "no more are of use": directions + _HEAD_WAVES,
+            "no more are of use": directions + _WAVES,
             "no more than documents": n_docs,
-            "more seldom pay": _HEAD_DIM,
-            f"work: N p² <= {_HEAD_WORK:.0e}": int((_HEAD_WORK / max(1, n_docs)) ** 0.5),
+            "more seldom pay": _MOST,
+            f"work: N p² <= {_WORK:.0e}": int((_WORK / max(1, n_docs)) ** 0.5),
         }
     )
     limits[f"memory: {affordable} features take {memory_bytes / 1e9:.2g} GB"] = affordable
     reason, most = min(limits.items(), key=lambda limit: limit[1])  # the first of equal ones
     most = max(1, most)
     labels = min(n_labels, n_terms, most)
-    words = min(_HEAD_WORDS if wanted is None else most, n_terms - labels, most - labels)
-    waves = min(_HEAD_WAVES, most - labels - words) if wanted is None else 0
-    return HeadSizes(labels, words, waves, reason)
+    words = min(_WORDS if wanted is None else most, n_terms - labels, most - labels)
+    waves = min(_WAVES, most - labels - words) if wanted is None else 0
+    return FeatureCounts(labels, words, waves, reason)

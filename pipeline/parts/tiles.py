@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from ..types import Array
 from .pruning_kernels import tile_extremes
+from .terms import Dense
 
 WIDTH = 128
 """Labels in a tile: few enough to be alike, and so many that bounds cost little beside scores."""
@@ -17,94 +19,111 @@ _TINY = float(np.finfo(np.float32).tiny)
 
 
 @dataclass(frozen=True)
-class Tiles:
-    """The labels of a head, like ones together, and for each tile the extremes of their weights.
+class Extremes:
+    """Extremes of a dense term's labels, tile by tile.
 
-    For a label l of a tile t and a document of topics P >= 0 and features F,
-
-        P · Q_l <= P · max_t Q    and    F · A_l <= max(F, 0) · max_t A + min(F, 0) · min_t A
-
-    with maxima and minima over the tile's labels, column by column.
+    For a label l of a tile t and a document F, max(F, 0) · max_t A + min(F, 0) · min_t A >= F · A_l, with
+    maxima and minima over the tile's labels, column by column.
     """
+
+    values: Array
+    """(T, p) float32: max A, for numbers of one sign; else (T, 2p): max A and min A, side by side."""
+    longest: float
+    """The length of the longest such row, the larger of each pair; 0 for numbers of one sign."""
+    root_weight: float
+    """As of the term, rounded as scores are made with it."""
+
+    @classmethod
+    def of(cls, term: Dense, order: Array) -> Extremes:
+        """Cost: one read of A."""
+        highest, lowest = tile_extremes(term.labels, order, WIDTH)
+        root_weight = float(np.float32(term.root_weight))
+        if term.is_nonnegative:
+            return cls(highest, 0.0, root_weight)
+        longest = float(np.linalg.norm(np.maximum(highest, -lowest), axis=1).max(initial=0))
+        return cls(np.hstack([highest, lowest]), longest, root_weight)
+
+    def bounds(self, F: Array, rounding: int) -> Array:
+        """(n, T) float32: no label of the tile has more of the term.
+
+        Widened by more than rounding can take away, here and where labels are scored. A sum of m products in
+        single precision, in any order, is off by at most m eps times the sum of their absolute values: the
+        sum itself where all are of one sign, else at most |F| times the length of a tile's extremes.
+        """
+        if not self.longest:
+            bounds = F @ self.values.T
+            bounds *= 1 + rounding * _EPS
+            bounds += rounding * _TINY  # what underflow may have lost
+            if self.root_weight:
+                np.sqrt(bounds, out=bounds)
+                bounds *= np.float32(self.root_weight)
+            return np.asarray(bounds)
+        bounds = np.hstack([np.maximum(F, 0), np.minimum(F, 0)]) @ self.values.T
+        lengths = np.sqrt(np.einsum("np,np->n", F, F))
+        bounds += (rounding * _EPS * self.longest * lengths)[:, None]
+        return np.asarray(bounds)
+
+
+@dataclass(frozen=True)
+class Tiles:
+    """The labels of a blend, like ones together, with what bounds their scores."""
 
     order: Array
     """(L,) int32: the labels, tile after tile; the last tile may be short."""
     width: int
     """Labels in a tile."""
-    topics: Array
-    """(T, K) float32: max Q; K is 0 for a head without topics."""
-    ridge: Array
-    """(T, 2p) float32: max A and min A, side by side; p is 0 for a head without ridge regression."""
-    longest: float
-    """The length of the longest such row of A's extremes, the larger of each pair."""
-    topics_weight: float
-    """b, for scores with b sqrt(P Q'); 0 where P Q' itself is the score."""
+    extremes: tuple[Extremes, ...]
+    """Of each dense term."""
 
     @classmethod
-    def of(cls, Q: Array, A: Array | None, topics_weight: float) -> Tiles:
-        """Sort labels by the score they can reach, in powers of two, then by their main topic.
-
-        Parameters
-        ----------
-        Q
-            (L, K) float32.
-        A
-            (L, p) float32; None where topics alone make the scores.
-        topics_weight
-            b >= 0, where there is an A.
+    def of(cls, terms: Sequence[Dense], n_labels: int) -> Tiles:
+        """Sort labels by the score they can reach, in powers of two, then by their main column.
 
         Notes
         -----
-        Cost: a few reads of Q and A, and a sort; 4 L + 4 (K + 2p) L / WIDTH bytes.
+        Cost: a few reads of all A, and a sort; 4 L + 8 p L / WIDTH bytes.
         """
-        topics_weight = float(np.float32(topics_weight))  # as scores are made with it
-        reach = Q.max(axis=1)  # a document of one topic only
-        if A is not None:
-            lengths = np.sqrt(np.einsum("lp,lp->l", A, A))  # features of a document are about of length 1
-            reach = lengths + topics_weight * np.sqrt(reach)
+        reach, main = np.zeros(n_labels), np.zeros(n_labels, np.int64)
+        for term in terms:
+            if term.is_nonnegative:
+                most = term.labels.max(axis=1, initial=0)  # a document of one column only
+                reach += term.root_weight * np.sqrt(most) if term.root_weight else most
+            else:
+                reach += np.sqrt(np.einsum("lp,lp->l", term.labels, term.labels))  # F is about of length 1
+            if term.labels.shape[1]:
+                main = np.abs(term.labels).argmax(axis=1)
         powers = np.frexp(np.maximum(reach, _TINY))[1]
-        order = np.lexsort((-reach, Q.argmax(axis=1), -powers)).astype(np.int32)
-        if A is None:
-            highest, _ = tile_extremes(Q, order, WIDTH)
-            return cls(order, WIDTH, highest, np.zeros((len(highest), 0), np.float32), 0.0, 0.0)
-        highest, lowest = tile_extremes(A, order, WIDTH)
-        longest = float(np.linalg.norm(np.maximum(highest, -lowest), axis=1).max(initial=0))
-        topics, _ = tile_extremes(Q if topics_weight else Q[:, :0], order, WIDTH)
-        return cls(order, WIDTH, topics, np.hstack([highest, lowest]), longest, topics_weight)
+        order = np.lexsort((-reach, main, -powers)).astype(np.int32)
+        return cls(order, WIDTH, tuple(Extremes.of(term, order) for term in terms))
+
+    @property
+    def count(self) -> int:
+        """T, the number of tiles."""
+        return -(-len(self.order) // self.width)
 
     @property
     def nbytes(self) -> int:
-        return self.order.nbytes + self.topics.nbytes + self.ridge.nbytes
+        return self.order.nbytes + sum(extremes.values.nbytes for extremes in self.extremes)
 
     def maxima(self, values: Array) -> Array:
         """(T,): the largest of each tile's values (L,)."""
         return np.maximum.reduceat(values[self.order], np.arange(0, len(self.order), self.width))
 
-    def bounds(self, P: Array, F: Array) -> Array:
-        """(n, T) float32: no label of the tile has a larger score, memory left out.
-
-        Widened by more than rounding can take away, here and where labels are scored. A sum of m products in
-        single precision, in any order, is off by at most m eps times the sum of their absolute values, which
-        for topics is the sum itself, and for features at most |F| times the length of a tile's extremes.
+    def bounds(self, sides: Sequence[Array]) -> Array:
+        """(n, T) float32: no label of the tile has a larger score, sparse terms left out.
 
         Parameters
         ----------
-        P, F
-            (n, K) and (n, p) float32; of width 0 where the head does without.
+        sides
+            The documents as each dense term sees them.
 
         Notes
         -----
-        Cost: 2 n T (K + 2p) flops.
+        Cost: 4 n T p flops, p being the columns of all terms; half of it where numbers are of one sign.
         """
-        m = 4 * (P.shape[1] + 2 * F.shape[1] + 8)
-        bounds = P @ self.topics.T  # (n, T)
-        bounds *= 1 + m * _EPS
-        bounds += m * _TINY  # what underflow may have lost
-        if self.topics_weight:
-            np.sqrt(bounds, out=bounds)
-            bounds *= np.float32(self.topics_weight)
-        if F.shape[1]:
-            bounds += np.hstack([np.maximum(F, 0), np.minimum(F, 0)]) @ self.ridge.T
-            lengths = np.sqrt(np.einsum("np,np->n", F, F))
-            bounds += (m * _EPS * self.longest * lengths)[:, None]
-        return bounds
+        rounding = 4 * (2 * sum(side.shape[1] for side in sides) + 8)
+        total: Array | None = None
+        for extremes, side in zip(self.extremes, sides, strict=True):
+            bounds = extremes.bounds(side, rounding)
+            total = bounds if total is None else np.add(total, bounds, out=total)
+        return np.zeros((0, 0), np.float32) if total is None else total

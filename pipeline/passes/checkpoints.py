@@ -16,7 +16,7 @@ import os
 import tempfile
 import time
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -31,9 +31,10 @@ from ..storage.destination import LOCK, empty, take_lock
 from ..types import Array
 from .kept_sums import VERSION, DamagedError, read_partial, write_partial
 from .segments import Segment
-from .sums import Sums, sums_bytes
+from .sums import Sums
+from .work import S
 
-CODE = 2
+CODE = 3
 """Raise it when the same corpus and settings come to give other sums: old ones are then left alone."""
 SHARE = 0.05
 """Of the time since the fit began, how much may go into files."""
@@ -138,14 +139,14 @@ class ReadFiles:
     stamp: dict[str, Any]
     name: str
 
-    def resume(self, like: Sums) -> tuple[Sums | None, int]:
+    def resume(self, zero: Callable[[], S]) -> tuple[S | None, int]:
         """The sums of the first so many segments that an earlier run has left, if any."""
         if self.folder is None:
             return None, 0
         for path in sorted(self.folder.glob("total-*"), reverse=True):
             with suppress(ValueError):
                 done = int(path.name.removeprefix("total-"))
-                found = self._believed(path, like, {**self.stamp, "done": done})
+                found = self._believed(path, zero, {**self.stamp, "done": done})
                 if found is not None:
                     self.run.reused += done
                     return found, done
@@ -154,7 +155,7 @@ class ReadFiles:
 
     def keep(self, sums: Sums, done: int) -> None:
         """Keep the sums of the first `done` segments, where there is time for it."""
-        if self.folder is None or not self.run.affordable(sums_bytes(sums)):
+        if self.folder is None or not self.run.affordable(sums.nbytes):
             return
         started = time.monotonic()
         path = self.folder / f"total-{done:05d}"
@@ -179,10 +180,10 @@ class ReadFiles:
         assert self.folder is not None
         return segment_path(self.folder, number)
 
-    def segment(self, number: int, like: Sums) -> Sums | None:
+    def segment(self, number: int, zero: Callable[[], S]) -> S | None:
         """The sums that a worker has put there; None where they are not to be believed."""
         path = self.segment_path(number)
-        return self._believed(path, like, segment_stamp(self.stamp, number)) if path.exists() else None
+        return self._believed(path, zero, segment_stamp(self.stamp, number)) if path.exists() else None
 
     def log_segment(self, segment: Segment, seconds: float, where: str) -> None:
         """One line for a segment that was worked on."""
@@ -197,9 +198,9 @@ class ReadFiles:
                 where=where,
             )
 
-    def _believed(self, path: Path, like: Sums, stamp: dict[str, Any]) -> Sums | None:
+    def _believed(self, path: Path, zero: Callable[[], S], stamp: dict[str, Any]) -> S | None:
         try:
-            return read_partial(path, like, stamp)
+            return read_partial(path, zero, stamp)
         except DamagedError as error:
             self.run.log(ignored=str(error))
             path.unlink(missing_ok=True)

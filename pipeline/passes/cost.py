@@ -1,8 +1,8 @@
-"""What a pass has to do at the very least, by which its time is projected and judged."""
+"""What a pass takes, from shapes alone: bytes, and the work by which its time is projected and judged."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ..corpus.store import Corpus
 
@@ -46,3 +46,27 @@ class Cost:
 
     def __add__(self, other: Cost) -> Cost:
         return Cost(self.flops + other.flops, self.gathered + other.gathered)
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """What a pass takes for a number of documents."""
+
+    sums: int = 0
+    """Bytes of the sums of the whole corpus."""
+    segment: int = 0
+    """Bytes of the sums of these documents alone, in a segment."""
+    slab_document: int = 0
+    """Bytes that a task makes of each document of a slab."""
+    block_document: int = 0
+    """Bytes that a task makes of each document of a block, for all of them at a time."""
+    cost: Cost = field(default_factory=Cost)
+
+    def __add__(self, other: Needs) -> Needs:
+        return Needs(
+            self.sums + other.sums,
+            self.segment + other.segment,
+            self.slab_document + other.slab_document,
+            self.block_document + other.block_document,
+            self.cost + other.cost,
+        )

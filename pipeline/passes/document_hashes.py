@@ -14,8 +14,9 @@ from ..corpus.kernels import hash_rows
 from ..corpus.rows import SparseRows
 from ..corpus.store import Block
 from ..types import Array
-from .cost import Cost, Size
+from .cost import Needs, Size
 from .sums import Sums
+from .work import Pass
 
 MOST_HASHES = 2**15
 
@@ -33,9 +34,9 @@ def document_hashes(words: SparseRows, labels: SparseRows) -> Array:
     return np.where(own < 0, -1, (own + theirs) & np.iinfo(np.int64).max)
 
 
-@dataclass(frozen=True, slots=True)
-class SmallestHashes:
-    """The smallest hashes of documents that have words, as a sum: of both, the smallest."""
+@dataclass
+class SmallestHashes(Sums):
+    """The smallest hashes of documents that have words: of two runs of documents, the smallest of both."""
 
     hashes: Array = field(default_factory=lambda: np.zeros(0, np.int64))
     """(at most MOST_HASHES,) int64, increasing."""
@@ -46,43 +47,28 @@ class SmallestHashes:
         hashes = np.unique(document_hashes(words, labels))
         return cls(hashes[hashes >= 0][:MOST_HASHES])
 
-    def __sizeof__(self) -> int:
-        """Bytes: Dask asks for them, to know when to spill."""
-        return self.hashes.nbytes
+    def merge(self, other: SmallestHashes) -> None:
+        self.hashes = np.union1d(self.hashes, other.hashes)[:MOST_HASHES]
 
-    def __add__(self, other: SmallestHashes) -> SmallestHashes:
-        return SmallestHashes(np.union1d(self.hashes, other.hashes)[:MOST_HASHES])
-
-    def to_arrays(self) -> dict[str, Array]:
-        return {"hashes": self.hashes}
-
-    def from_arrays(self, arrays: dict[str, Array]) -> SmallestHashes:
-        """One of the same kind, from what `to_arrays` gave."""
-        return SmallestHashes(arrays["hashes"])
+    def restore(self, arrays: dict[str, Array]) -> None:
+        self.hashes = arrays["hashes"]
 
 
 @dataclass(frozen=True, slots=True)
-class DocumentHashes:
+class DocumentHashes(Pass[SmallestHashes]):
     """Gathers the smallest hashes of the corpus' documents, by the words' numbers in the source."""
 
     term_ids: Array
     """(D,) int32: the number in the source of each column."""
-    name: str = "document hashes"
+    name = "document hashes"
 
-    @property
-    def accumulator_bytes(self) -> int:
-        return 0  # a quarter of a megabyte at the most
+    def needs(self, size: Size) -> Needs:
+        return Needs()  # a quarter of a megabyte at the most
 
-    def segment_bytes(self, n_docs: int, nnz: int) -> int:
-        return self.accumulator_bytes
+    def zero(self) -> SmallestHashes:
+        return SmallestHashes()
 
-    def cost(self, size: Size) -> Cost:
-        return Cost()
-
-    def zero(self) -> Sums:
-        return {"smallest": SmallestHashes()}
-
-    def add(self, sums: Sums, block: Block) -> None:
+    def add(self, sums: SmallestHashes, block: Block) -> None:
         X = block.X
         words = SparseRows(X.indptr, self.term_ids[X.indices], X.values, X.n_columns)
-        sums["smallest"] += SmallestHashes.of(words, block.Y)
+        sums.merge(SmallestHashes.of(words, block.Y))

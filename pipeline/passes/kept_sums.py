@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -20,6 +20,7 @@ import numpy as np
 from ..storage.arrays import crc32c
 from ..types import Array
 from .sums import Sums
+from .work import S
 
 VERSION = 1
 _ALIGNED = 64
@@ -35,7 +36,7 @@ def write_partial(path: Path, sums: Sums, stamp: dict[str, Any]) -> int:
 
     No `fsync`: a file that a power cut tears is noticed by its checksum, and its sums are made again.
     """
-    arrays = dict(_flat(sums))
+    arrays = sums.to_arrays()
     layout, end = {}, 0
     for name, array in arrays.items():
         layout[name] = [array.dtype.str, list(array.shape), end]
@@ -56,8 +57,8 @@ def write_partial(path: Path, sums: Sums, stamp: dict[str, Any]) -> int:
     return len(line) + end
 
 
-def read_partial(path: Path, like: Sums, stamp: dict[str, Any]) -> Sums:
-    """The sums in a file: of exactly this stamp, and with entries like those of `like`, an empty accumulator.
+def read_partial(path: Path, zero: Callable[[], S], stamp: dict[str, Any]) -> S:
+    """The sums in a file: of exactly this stamp, and with entries like those that `zero` makes.
 
     Raises
     ------
@@ -75,40 +76,11 @@ def read_partial(path: Path, like: Sums, stamp: dict[str, Any]) -> Sums:
             arrays = {name: _array(file, len(line), *where) for name, where in head["arrays"].items()}
         if _checksum(arrays) != head["crc32c"]:
             raise DamagedError(f"{path.name} does not match its checksum")
-        return _restored(like, arrays)
+        sums = zero()
+        sums.restore(arrays)
+        return sums
     except (OSError, KeyError, TypeError, ValueError, AttributeError) as error:
         raise DamagedError(f"{path.name} cannot be read ({error})") from error
-
-
-def _flat(sums: Sums, above: str = "") -> Iterator[tuple[str, Array]]:
-    """Every array, by its names from the outside in."""
-    for name, value in sums.items():
-        if isinstance(value, np.ndarray):
-            yield above + name, value
-        else:
-            yield from _flat(value if isinstance(value, dict) else value.to_arrays(), f"{above}{name}/")
-
-
-def _restored(like: Sums, arrays: dict[str, Array], above: str = "") -> Sums:
-    """Sums with the entries of `like`; whatever is not an array makes itself from its own."""
-    sums: Sums = {}
-    for name, value in like.items():
-        here = above + name
-        if isinstance(value, dict):
-            sums[name] = _restored(value, arrays, f"{here}/")
-        elif isinstance(value, np.ndarray):
-            array = arrays[here]
-            if array.dtype != value.dtype or array.shape != value.shape:
-                raise DamagedError(f"'{here}' should be {value.dtype} of shape {value.shape}")
-            sums[name] = array
-        else:
-            own = {
-                key.removeprefix(f"{here}/"): array
-                for key, array in arrays.items()
-                if key.startswith(f"{here}/")
-            }
-            sums[name] = value.from_arrays(own)
-    return sums
 
 
 def _array(file: BinaryIO, start: int, dtype: str, shape: list[int], offset: int) -> Array:

@@ -4,20 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, fields, is_dataclass
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
+from dataclasses import dataclass
+from typing import Generic
 
 from ..corpus.rows import SparseRows
 from ..corpus.store import Block, Corpus
 from ..tasks import check_wanted, give_back_memory
-from ..types import Array
 from .segments import Segment
-from .sums import Sums, settle, spilled
-
-if TYPE_CHECKING:
-    from .runner import Pass
+from .work import Pass, S
 
 HeldWords = dict[int, SparseRows]
 """Words of blocks, by their number."""
@@ -26,25 +20,26 @@ Advance = Callable[[Segment, int], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Stream:
+class Stream(Generic[S]):
     """The task of a segment: stream its blocks into one accumulator."""
 
-    work: Pass
+    work: Pass[S]
     reads: ReadAhead
     spill: bool = False
     advance: Advance | None = None
 
-    def __call__(self, segment: Segment) -> Sums:
-        sums = spilled(self.work.zero()) if self.spill else self.work.zero()
-        add = self.work.in_turn(segment.number) if hasattr(self.work, "in_turn") else self.work.add
-        done = 0
+    def __call__(self, segment: Segment) -> S:
+        sums = self.work.zero()
+        if self.spill:
+            sums.spill()
+        add, done = self.work.adder(segment.number), 0
         for block in self.reads.blocks(segment):
             check_wanted()
             add(sums, block)
             if self.advance is not None:
                 done += block.X.n_rows
                 self.advance(segment, done)
-        settle(sums)
+        sums.settle()
         give_back_memory()
         return sums
 
@@ -87,15 +82,3 @@ class ReadAhead:
 
     def _read(self, number: int) -> Block:
         return self._corpus.block(number, self._held.pop(number, None))  # it is not needed again
-
-
-def arrays_of(value: Any) -> list[Array]:
-    """Every array in a dataclass of dataclasses, tuples and arrays, in order."""
-    if isinstance(value, np.ndarray):
-        return [value]
-    parts: Sequence[Any] = ()
-    if isinstance(value, tuple):
-        parts = value
-    elif is_dataclass(value) and not isinstance(value, type):
-        parts = [getattr(value, part.name) for part in fields(value)]
-    return [array for part in parts for array in arrays_of(part)]

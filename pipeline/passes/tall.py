@@ -17,7 +17,7 @@ import numpy as np
 from ..corpus.rows import SparseRows
 from ..types import Array
 from . import kernels
-from .sums import zeros
+from .sums import Sums, zeros
 
 HOT = 512
 """Words whose sums are made in double precision."""
@@ -42,8 +42,8 @@ def segment_tall_bytes(n_terms: int, width: int, n_docs: int, nnz: int) -> int:
     return rows + int(share * (4 * width * n_docs + 16 * nnz))
 
 
-@dataclass(slots=True)
-class TallSum:
+@dataclass
+class TallSum(Sums):
     """The sum of X'Z over documents, for X (n, D) and Z (n, width): a row for each word."""
 
     n_terms: int
@@ -61,7 +61,8 @@ class TallSum:
         rows = np.zeros((min(FREQUENT, n_terms), width), np.float32)
         return cls(n_terms, rows, np.zeros((min(HOT, n_terms), width)))
 
-    def __sizeof__(self) -> int:
+    @property
+    def nbytes(self) -> int:
         waiting = sum(X.nbytes + Z.nbytes for X, Z in self.waiting)
         return int(self.rows.nbytes + self.hot.nbytes + waiting)
 
@@ -78,14 +79,16 @@ class TallSum:
         if len(self.rows) < self.n_terms:
             self.waiting.append((kernels.later_columns(X, len(self.rows)), Z))
 
-    def __iadd__(self, other: TallSum) -> TallSum:
+    def merge(self, other: TallSum) -> None:
         """Add the sums of another segment; from now on there is a row for every word."""
         self._make_whole()
         own = slice(len(self.hot), len(other.rows))
         self.rows[own] += other.rows[own]
         self.hot += other.hot
         self._settle(other.waiting, len(other.rows))
-        return self
+
+    def settle(self) -> None:
+        """Rare words wait until they are merged."""
 
     def finished(self) -> Array:
         """(D, width) float32: the sum so far, in its own memory."""
@@ -93,18 +96,17 @@ class TallSum:
         self.rows[: len(self.hot)] = self.hot
         return self.rows
 
-    def spilled(self, empty: bool) -> TallSum:
-        """The same, rows for all words in a mapped file."""
+    def spill(self, empty: bool = True) -> None:
+        """Let rows for all words lie in a mapped file."""
         self.mapped = True
         if len(self.rows) == self.n_terms:
             rows = zeros(self.rows.shape, np.float32, mapped=True)
             if not empty:
                 rows[...] = self.rows
             self.rows = rows
-        return self
 
     def to_arrays(self) -> dict[str, Array]:
-        """What it is made of, to be kept in a file."""
+        """Rows of words, and what waits to be added."""
         arrays = {"rows": self.rows, "hot": self.hot}
         if self.waiting:
             X = SparseRows.concatenate([X for X, _ in self.waiting])
@@ -114,21 +116,19 @@ class TallSum:
                 arrays["values"] = X.values
         return arrays
 
-    def from_arrays(self, arrays: dict[str, Array]) -> TallSum:
-        """One of the same kind, from what `to_arrays` gave."""
+    def restore(self, arrays: dict[str, Array]) -> None:
         rows, hot, width = arrays["rows"], arrays["hot"], self.rows.shape[1]
         whole = rows.shape == (self.n_terms, width)
         if not (whole or rows.shape == self.rows.shape) or hot.shape != self.hot.shape:
             raise ValueError(f"sums of shape {rows.shape} and {hot.shape}")
-        found = TallSum(self.n_terms, rows, hot, mapped=self.mapped)
+        self.rows, self.hot = rows, hot
         if "Z" in arrays:
             triple = arrays["indptr"], arrays["indices"], arrays.get("values")
             X, Z = SparseRows(*triple, self.n_terms - len(rows)), arrays["Z"]
             values_fit = X.values is None or X.values.shape == X.indices.shape
             if X.flaw() is not None or not values_fit or Z.shape != (X.n_rows, width):
                 raise ValueError("rare words that are out of place")
-            found.waiting = [(X, Z)]
-        return found
+            self.waiting = [(X, Z)]
 
     def _make_whole(self) -> None:
         """Give every word a row."""

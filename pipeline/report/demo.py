@@ -175,7 +175,7 @@ def _predictions(model: MomentLabeler, test: Corpus, objects: list[DocumentedObj
         (labels,), (scores,) = model.predict_topk(view, 5)
         made = objects[number]
         known = labels >= 0
-        names = [model.label_names_[label] for label in labels[known].tolist()]
+        names = [model.label_names[label] for label in labels[known].tolist()]
         found = [
             (name, score, name in made.labels)
             for name, score in zip(names, scores[known].tolist(), strict=True)

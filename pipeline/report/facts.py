@@ -16,7 +16,8 @@ import numpy as np
 
 from ..display import how_many
 from ..metrics.scores import Scores, percent
-from ..model.labeler import MomentLabeler
+from ..model.predictor import Predictor
+from ..parts.posterior import Posterior
 from .measures import Measures
 
 TABLE_BYTES = 1_000_000
@@ -73,9 +74,9 @@ def numbers(value: Any) -> dict[str, float]:
     return {str(name): found for name, entry in value.items() if (found := number(entry)) is not None}
 
 
-def stages(model: MomentLabeler) -> list[StageRow]:
+def stages(model: Predictor) -> list[StageRow]:
     """All stages, in the order in which they ran."""
-    stats = model.fit_stats_
+    stats = model.fit_stats
     plan = stats.get("plan")
     planned: dict[str, float] = {}
     for row in plan.get("stages", ()) if isinstance(plan, dict) else ():
@@ -88,16 +89,16 @@ def stages(model: MomentLabeler) -> list[StageRow]:
     ]
 
 
-def further_eigenvalues(model: MomentLabeler) -> list[float]:
+def further_eigenvalues(model: Predictor) -> list[float]:
     """Eigenvalues after the first K, if the model has them."""
-    found = model.fit_stats_.get("further_eigenvalues")
+    found = model.fit_stats.get("further_eigenvalues")
     values = [number(value) for value in found] if isinstance(found, list) else []
     return [value for value in values if value is not None and value > 0]
 
 
-def held_out(model: MomentLabeler) -> dict[str, float]:
+def held_out(model: Predictor) -> dict[str, float]:
     """Measures on the training documents that were held out for choices."""
-    stats = model.fit_stats_
+    stats = model.fit_stats
     return numbers(stats.get("held_out", stats.get("held_out_topics")))
 
 
@@ -115,34 +116,32 @@ def judged(scores: Scores) -> str:
     }.get(scores["documents_are"], f"Judged on {documents}; whether it had seen them cannot be told.")
 
 
-def calibrated_on(model: MomentLabeler) -> str:
+def calibrated_on(model: Predictor) -> str:
     """Sentence about the documents that scores were calibrated on; empty if they were not."""
-    stats = model.fit_stats_
+    stats = model.fit_stats
     n_docs, chosen_on = number(stats.get("held_out_docs")), stats.get("chosen_on")
-    if not model.head_.is_calibrated or not n_docs or not isinstance(chosen_on, str):
+    if not model.blend.is_calibrated or not n_docs or not isinstance(chosen_on, str):
         return ""
     if chosen_on == "held-out training documents":
         return f"These were {n_docs:,.0f} training documents."
     return f"These were {clip(chosen_on, 60)}, {n_docs:,.0f} in all."
 
 
-def about_guarantee(model: MomentLabeler) -> str:
+def about_guarantee(model: Predictor) -> str:
     """Sentences about the topics that the theorem and the error bars are about, and their part in scores."""
-    by = {
-        "posterior": "those topics, as in the paper.",
-        "refined": "the topics after their refinement; nothing is promised of these.",
-        "ridge": "ridge regression; nothing is promised of it.",
-        "blend": "ridge regression and the topics after their refinement; nothing is promised of these.",
-    }
     about = "The theorem and the error bars are about the topics as the paper's method found them."
-    return f"{about} This model scores labels by {by[model.head_.kind]}"
+    used = " and ".join(part.described for part in model.blend.parts)
+    promised = any(isinstance(part, Posterior) for part in model.blend.parts)
+    return (
+        f"{about} This model scores labels by {used}{'' if promised else '; nothing is promised of these'}."
+    )
 
 
-def corpus_facts(model: MomentLabeler) -> list[tuple[str, str]]:
+def corpus_facts(model: Predictor) -> list[tuple[str, str]]:
     """Names and values of facts about the training corpus."""
-    s, counts = model.statistics_, model.label_counts_
-    D, L = model.n_features_in_, len(counts)
-    word = "different words" if model.words == "binary" else "words"
+    s, counts = model.moments.statistics, model.label_counts
+    D, L = model.n_terms, len(counts)
+    word = "different words" if model.parameters.get("words") == "binary" else "words"
     facts = [
         ("documents", f"{s.n_docs:,}"),
         ("of them with labels", f"{s.n_labelled:,}"),
@@ -153,7 +152,7 @@ def corpus_facts(model: MomentLabeler) -> list[tuple[str, str]]:
         ("documents of a label", f"median {np.median(counts):g}, at most {counts.max():,}"),
         ("labels seen less than 5 times", f"{(counts < 5).mean():.0%}"),
     ]
-    corpus = model.fit_stats_.get("corpus")
+    corpus = model.fit_stats.get("corpus")
     if isinstance(corpus, dict):
         facts += [
             ("came from", clip(str(corpus.get("kind", "unknown")))),
@@ -162,13 +161,13 @@ def corpus_facts(model: MomentLabeler) -> list[tuple[str, str]]:
     return facts
 
 
-def label_rows(model: MomentLabeler, measures: Measures | None) -> list[list[Any]]:
+def label_rows(model: Predictor, measures: Measures | None) -> list[list[Any]]:
     """Rows of the most frequent labels, as many as fit.
 
     A row has the name, the number of documents, the main topic and its share; and with measures the numbers
     of test documents that have the label, and of those where it was found.
     """
-    counts, topics = model.label_counts_, model.head_.topics
+    counts, topics = model.label_counts, model.moments
     order = np.argsort(-counts, kind="stable")[:TABLE_LABELS]
     joint = topics.Q[order].astype(np.float64) * topics.pi  # P[label, topic]
     main = joint.argmax(axis=1)
@@ -177,7 +176,7 @@ def label_rows(model: MomentLabeler, measures: Measures | None) -> list[list[Any
     size = 0
     for place, label in enumerate(order.tolist()):
         row: list[Any] = [
-            clip(model.label_names_[label], 80),
+            clip(model.label_names[label], 80),
             int(counts[label]),
             int(main[place]),
             round(float(share[place]), 3),
@@ -197,10 +196,12 @@ def embedded(value: Any) -> str:
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
-def changed_parameters(model: MomentLabeler) -> dict[str, Any]:
+def changed_parameters(model: Predictor) -> dict[str, Any]:
     """Parameters that differ from the default and change the model."""
-    defaults = inspect.signature(type(model).__init__).parameters
-    values = model.get_params()
+    from ..model.labeler import MomentLabeler
+
+    defaults = inspect.signature(MomentLabeler.__init__).parameters
+    values = dict(model.parameters)
     return {
         name: values[name]
         for name, parameter in defaults.items()
@@ -208,17 +209,17 @@ def changed_parameters(model: MomentLabeler) -> dict[str, Any]:
     }
 
 
-def fit_command(model: MomentLabeler) -> str | None:
+def fit_command(model: Predictor) -> str | None:
     """Command that reproduces the fit; None where a parameter has no option."""
     changed = changed_parameters(model)
     if not changed.keys() <= _OPTIONS.keys():
         return None
-    changed = {"n_components": model.n_components, **changed}
+    changed = {"n_components": model.parameters["n_components"], **changed}
     options = [f"{_OPTIONS[name]} {shlex.quote(str(value))}" for name, value in changed.items()]
     return " ".join(["threepass fit train.zarr model.zarr", *options])
 
 
-def fit_python(model: MomentLabeler) -> str:
+def fit_python(model: Predictor) -> str:
     """Python call that reproduces the fit."""
     changed = ", ".join(f"{name}={value!r}" for name, value in changed_parameters(model).items())
     return f'MomentLabeler({changed}).fit(Corpus.open("train.zarr"))'

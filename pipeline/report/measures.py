@@ -12,7 +12,7 @@ from ..corpus.store import Corpus
 from ..errors import InputError
 from ..metrics.scores import LabelCounts, Scores
 from ..model.evidence import Explanation
-from ..model.labeler import MomentLabeler
+from ..model.predictor import Predictor
 from ..progress import Progress, begin
 from ..types import Array
 
@@ -84,7 +84,7 @@ class Measures:
 
     n_docs: int
     scores: Scores
-    """The result of `MomentLabeler.evaluate`."""
+    """The result of `Predictor.evaluate`."""
     bands: list[FrequencyBand]
     labels: LabelCounts
     """Counts of each label among the five best."""
@@ -92,7 +92,7 @@ class Measures:
 
 
 def measure(
-    model: MomentLabeler,
+    model: Predictor,
     corpus: Corpus,
     texts: Mapping[int, str] | None = None,
     progress: Progress | None = None,
@@ -111,7 +111,7 @@ def measure(
     assert labels is not None
     begin(progress, "examples")
     examples = [_example(model, corpus, row, texts) for row in _example_rows(corpus)]
-    return Measures(corpus.n_docs, scores, _bands(model.label_counts_, labels), labels, examples)
+    return Measures(corpus.n_docs, scores, _bands(model.label_counts, labels), labels, examples)
 
 
 def _bands(counts: Array, labels: LabelCounts) -> list[FrequencyBand]:
@@ -143,13 +143,13 @@ def _example_rows(corpus: Corpus) -> list[int]:
     return rows[:_EXAMPLES]
 
 
-def _example(model: MomentLabeler, corpus: Corpus, row: int, texts: Mapping[int, str] | None) -> Example:
+def _example(model: Predictor, corpus: Corpus, row: int, texts: Mapping[int, str] | None) -> Example:
     number = int(corpus.doc_ids[row])
     document = Corpus(corpus.root, corpus.info, corpus.doc_ids[row : row + 1])
     true = set(document.to_scipy()[1].indices.tolist())
     (labels,), (scores,) = model.predict_topk(document, BEST)
     kept = labels >= 0
-    names = model.label_names_
+    names = model.label_names
     guesses = [
         Guess(names[i], float(score), i in true)
         for i, score in zip(labels[kept].tolist(), scores[kept].tolist(), strict=True)

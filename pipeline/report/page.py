@@ -15,7 +15,7 @@ import numpy as np
 
 from ..corpus.store import Corpus
 from ..display import how_many
-from ..model.labeler import MomentLabeler
+from ..model.predictor import Predictor, predictor_of
 from ..progress import Progress, begin
 from ..storage.destination import new_file
 from . import facts, figures
@@ -23,6 +23,8 @@ from .measures import BEST, Measures, measure
 
 if TYPE_CHECKING:
     from markupsafe import Markup
+
+    from ..model.labeler import MomentLabeler
 
 _CARDS = 200
 """Topics that get a card, heaviest first."""
@@ -34,7 +36,7 @@ _SPACE = "\N{NO-BREAK SPACE}"
 
 
 def write_report(
-    model: MomentLabeler,
+    model: Predictor | MomentLabeler,
     path: str | Path,
     corpus: Corpus | None = None,
     *,
@@ -66,18 +68,18 @@ def write_report(
     Examples
     --------
     >>> import tempfile
-    >>> from threepass import ingest_shape
+    >>> from threepass import MomentLabeler, ingest_shape
     >>> folder = tempfile.mkdtemp()
     >>> train, test = ingest_shape("bibtex", f"{folder}/bibtex.zarr", scale=0.2).split()
     >>> model = MomentLabeler(n_components=5, head="refined").fit(train)
     >>> write_report(model, f"{folder}/report.html", test)
     """
     with new_file(Path(path), overwrite=overwrite) as unfinished:
-        unfinished.write_text(render(model, corpus, texts, progress), encoding="utf-8")
+        unfinished.write_text(render(predictor_of(model), corpus, texts, progress), encoding="utf-8")
 
 
 def render(
-    model: MomentLabeler,
+    model: Predictor,
     corpus: Corpus | None = None,
     texts: Mapping[int, str] | None = None,
     progress: Progress | None = None,
@@ -110,7 +112,7 @@ def render(
     )
 
 
-def _about_model(model: MomentLabeler) -> dict[str, Any]:
+def _about_model(model: Predictor) -> dict[str, Any]:
     topics = model.topics(10)
     on_map = topics[: figures.MAP_TOPICS]
     guarantee = model.guarantee()
@@ -138,10 +140,10 @@ def _about_model(model: MomentLabeler) -> dict[str, Any]:
             if isinstance(value, int | float) and not isinstance(value, bool) and np.isfinite(value)
         ],
         "figures": {
-            "spectrum": figures.spectrum(model.eigenvalues_, further),
-            "tensor": figures.tensor(model.tensor_eigenvalues_),
-            "map": figures.topic_map(on_map, model.word_topics_),
-            "labels": figures.label_curve(model.label_counts_),
+            "spectrum": figures.spectrum(model.moments.eigenvalues, further),
+            "tensor": figures.tensor(model.moments.tensor_eigenvalues),
+            "map": figures.topic_map(on_map, model.moments.O),
+            "labels": figures.label_curve(model.label_counts),
         },
         "n_further": len(further),
         "command": facts.fit_command(model),
@@ -150,7 +152,7 @@ def _about_model(model: MomentLabeler) -> dict[str, Any]:
     }
 
 
-def _about_labels(model: MomentLabeler, measures: Measures | None) -> dict[str, Any]:
+def _about_labels(model: Predictor, measures: Measures | None) -> dict[str, Any]:
     from markupsafe import Markup
 
     rows = facts.label_rows(model, measures)
@@ -159,7 +161,7 @@ def _about_labels(model: MomentLabeler, measures: Measures | None) -> dict[str, 
         "label_rows": rows[:_ROWS],
         "n_label_rows": len(rows),
         "label_data": Markup(facts.embedded({"rows": rows, "cards": cards})),
-        "n_labels": len(model.label_names_),
+        "n_labels": len(model.label_names),
     }
 
 

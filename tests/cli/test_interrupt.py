@@ -37,12 +37,12 @@ COMPOSE = SLOW.format(module="threepass.ingest.spool", holder="module", name="_l
 # in the child: the main thread is in a callback from compiled code, where Python ignores exceptions
 CALLBACK = """
 import ctypes, pathlib, sys, time
-import pipeline.model.learn as module
+import threepass.model.learn as module
 def wait():
     pathlib.Path("begun").touch()
     time.sleep(60)
 module.decompose = lambda *_, **__: ctypes.CFUNCTYPE(None)(wait)()
-from pipeline.cli import main
+from threepass.cli.app import main
 sys.argv[0] = "threepass"
 main()
 """

@@ -14,7 +14,7 @@ from sklearn.preprocessing import MultiLabelBinarizer
 
 from tests.conftest import random_matrices
 from threepass import Corpus, InputError, MomentLabeler, ingest_matrices
-from threepass.ingest.matrices import as_rows
+from threepass.corpus.convert import as_rows
 from threepass.model.evidence import Explanation, Topic, topic_list
 from threepass.moments.error_bars import ErrorBars
 from threepass.parts.heads import Head, Topics

@@ -17,7 +17,7 @@ from tests import naive_heads, naive_metrics
 from tests import naive_scoring as naive
 from tests.conftest import random_matrices
 from threepass import Corpus, InputError, MomentLabeler, ingest_matrices
-from threepass.ingest.matrices import as_rows
+from threepass.corpus.convert import as_rows
 from threepass.model.plan import BASE_BYTES
 from threepass.parts.choose_head import _OwnTopics
 from threepass.parts.cross import Cross, CrossMoment

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests import naive_scoring as naive
 from threepass.corpus.rows import SparseRows
-from threepass.ingest.matrices import as_rows
+from threepass.corpus.convert import as_rows
 from threepass.parts import pruning, scoring, tiles
 from threepass.parts.calibration import Calibration
 from threepass.parts.heads import Head, Ridge, Seen, Topics

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tests import naive_scoring as naive
 from tests.conftest import random_matrices
 from threepass.corpus.rows import SparseRows
-from threepass.ingest.matrices import as_rows
+from threepass.corpus.convert import as_rows
 from threepass.parts import responsibilities, scoring
 from threepass.parts.heads import Head, Seen, Topics, log_word_topics
 

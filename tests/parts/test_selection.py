@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests import naive_selection as naive
 from tests.naive_scoring import top_labels
 from threepass.corpus.rows import SparseRows
-from threepass.ingest.matrices import as_rows
+from threepass.corpus.convert import as_rows
 from threepass.metrics.measures import document_auc, ranking_sums
 from threepass.parts import selection
 from threepass.parts.selection import (

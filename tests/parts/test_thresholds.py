@@ -8,7 +8,7 @@ import pytest
 from tests import naive_selection as naive
 from tests.model.test_heads import KINDS, RIDGES, labelled_by_words
 from threepass import Corpus, MomentLabeler, ingest_text
-from threepass.ingest.matrices import as_rows
+from threepass.corpus.convert import as_rows
 from threepass.parts import scoring
 from threepass.parts.selection import best_threshold
 

@@ -9,11 +9,11 @@ files, at the same paths.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -22,33 +22,42 @@ from ...errors import StoreError, ThreepassError
 from ...storage.destination import temporary_folder
 from ...tasks import keep_memory, one_blas_thread
 from ..checkpoints import INPUTS, ReadFiles, segment_path, segment_stamp
+from ..executors import Read, Total
 from ..kept_sums import write_partial
 from ..segments import Segment
-from ..stream import Advance, ReadAhead, Stream
-from ..sums import Sums
+from ..stream import ReadAhead, Stream
+from ..work import S
 from .tasks import cluster_results, news_to
-
-if TYPE_CHECKING:
-    from ..runner import Pass
 
 _ROUNDS = 3
 """How often sums may turn out to be damaged on their way before the disk is to blame."""
 
 
-def run_remotely(
-    client: Any,
-    work: Pass,
-    corpus: Corpus,
-    segments: Sequence[Segment],
-    files: ReadFiles,
-    advance: Advance,
-) -> Iterator[Sums]:
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """Tasks on the workers of a `distributed.Client`."""
+
+    client: Any
+    n_threads: int | None = None
+    """Local threads, for what is done between the reads."""
+    shares_memory = False
+
+    def reduce(self, read: Read[S], at_a_time: int | None, spill: bool) -> Total[S]:
+        """Merge here what the workers sum; a limit of this process' memory does not bind them."""
+        total = read.start
+        for part in _segment_sums(self.client, read):
+            total = total.grown(part, read.files)
+        return total
+
+
+def _segment_sums(client: Any, read: Read[S]) -> Iterator[S]:
     """The sums of each segment, in their order, each as soon as it and those before it are done."""
+    work, segments, files, advance = read.work, read.left, read.files, read.advance
     of_number = {segment.number: segment for segment in segments}
     found: set[int] = set()  # what an earlier run has left
 
     def finished(missing: list[Segment], remote: RemoteStream) -> Iterator[None]:
-        """Something may be there to be merged: what was there before, then whatever gets done."""
+        """Yield whenever a segment's file may be ready."""
         yield
         for segment, told in cluster_results(
             client,
@@ -64,15 +73,15 @@ def run_remotely(
 
     with _on_disk(files) as (files, temporary):
         assert files.folder is not None
-        like, waiting = work.zero(), list(segments)
+        waiting = list(segments)
         found |= {number for number in of_number if files.segment_path(number).exists()}
         with temporary_folder(INPUTS, files.folder) as inputs:
             folder = files.folder.absolute()
-            remote = RemoteStream(_by_path(work, inputs.absolute()), corpus, folder, files.stamp)
+            remote = RemoteStream(_by_path(work, inputs.absolute()), read.corpus, folder, files.stamp)
             for _ in range(_ROUNDS):
                 missing = [segment for segment in waiting if not files.segment_path(segment.number).exists()]
                 for _ in finished(missing, remote):
-                    while waiting and (sums := files.segment(waiting[0].number, like)) is not None:
+                    while waiting and (sums := files.segment(waiting[0].number, work.zero)) is not None:
                         segment = waiting.pop(0)
                         if segment.number in found:
                             files.run.reused += 1

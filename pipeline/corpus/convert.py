@@ -1,0 +1,72 @@
+"""Matrices of any library as canonical sparse rows. Libraries are recognised without being imported."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+
+from ..errors import InputError
+from .rows import SparseRows
+from .store import Corpus
+
+
+def is_dask(matrix: Any) -> bool:
+    """Whether it is a Dask array."""
+    return _package(matrix) == "dask"
+
+
+def is_pydata(matrix: Any) -> bool:
+    """Whether it is an array of pydata/sparse."""
+    return _package(matrix) == "sparse"
+
+
+def _package(value: Any) -> str:
+    return type(value).__module__.partition(".")[0]
+
+
+def as_scipy(matrix: Any) -> Any:
+    """Sparse matrices of any library as scipy's, and lists as arrays; what is lazy stays so."""
+    if matrix is None or is_dask(matrix) or isinstance(matrix, Corpus | str | Path):
+        return matrix
+    if is_pydata(matrix):
+        import sparse
+
+        return sparse.COO(matrix).to_scipy_sparse() if matrix.ndim == 2 else matrix.todense()
+    if scipy.sparse.issparse(matrix) or hasattr(matrix, "iloc"):
+        return matrix
+    return np.asarray(matrix)
+
+
+def as_rows(matrix: Any, name: str, indicator: bool = False) -> SparseRows:
+    """A matrix in memory as canonical sparse rows; the matrix itself is left as it is.
+
+    Parameters
+    ----------
+    indicator
+        Only ask whether a value is 0, as for labels.
+    """
+    csr = scipy.sparse.csr_array(as_scipy(matrix))
+    if csr.dtype.kind not in "buif":
+        raise InputError(f"{name} must hold numbers. Found type {csr.dtype}.")
+    if not csr.has_canonical_format or (csr.data == 0).any():
+        csr = csr.copy()
+        csr.sum_duplicates()
+        csr.eliminate_zeros()
+    if csr.data.dtype.kind == "f" and not np.isfinite(csr.data).all():
+        raise InputError(
+            f"{name} holds NaN or infinite values. Found in row {_row_of(csr, ~np.isfinite(csr.data))}."
+        )
+    if (csr.data < 0).any():
+        raise InputError(
+            f"{name} holds negative values. Found in row {_row_of(csr, csr.data < 0)}. "
+            "Negative values in data are neither counts nor labels."
+        )
+    values = None if indicator or csr.dtype == bool else csr.data
+    return SparseRows(csr.indptr.astype(np.int64), csr.indices.astype(np.int32), values, csr.shape[1])
+
+
+def _row_of(csr: scipy.sparse.csr_array, bad: Any) -> int:
+    return int(np.searchsorted(csr.indptr, np.flatnonzero(bad)[0], side="right")) - 1

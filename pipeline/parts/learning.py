@@ -1,0 +1,221 @@
+"""All parts of a score together, while they learn; and the documents that are held out for their choices."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from ..corpus.store import Block
+from ..passes.cost import Cost, corpus_size
+from ..passes.runner import Runner
+from ..passes.stages import Gatherer, Layout, Price, Stage
+from ..passes.sums import Sums
+from ..passes.work import Pass
+from .blend import Blend
+from .calibration import Calibration
+from .choosing import Chosen, Tried, choose, defaults, own
+from .heads import HEADS, Head
+from .held_out import Gathered, HoldOut, SetAside, WithoutHeldOut, rows_of
+from .part import Context, Part, Scorer, Words
+
+_FEWEST_LABELLED = 25
+"""Held-out documents with labels that a choice takes."""
+_CHOICE_BYTES = 100_000_000
+"""At the most, scores that one thread holds while choices are made, or the shortlists they are made on."""
+
+
+class PartsLearning(Gatherer):
+    """The parts of a head, what they share, and the held-out documents, from the first read to the blend."""
+
+    def __init__(self, head: Head, context: Context, hold_out: HoldOut, parts: Sequence[Part]) -> None:
+        self.head, self.context, self.hold_out, self.parts = head, context, hold_out, parts
+        self.set_aside: Gathered | None = None
+        self.documents: Block | None = None
+        """The held-out documents."""
+        self.blend: Blend | None = None
+
+    @classmethod
+    def of(cls, context: Context) -> PartsLearning:
+        """For a fit of the context's corpus."""
+        corpus, head = context.corpus, HEADS[context.settings.head]
+        hold_out = HoldOut.of(corpus.n_docs, corpus.n_labels)
+        context = replace(
+            context, is_alone=len(head.parts) == 1, keeps_documents=hold_out.n_folds > 1, shared={}
+        )
+        return cls(head, context, hold_out, [kind(context) for kind in head.parts])
+
+    def tell(self) -> None:
+        """Note what is going to be learned."""
+        self.context.stats.update(head=self.context.settings.head, **self.details())
+        for part in self.parts:
+            part.tell()
+
+    @property
+    def gatherers(self) -> list[Gatherer]:
+        """What the parts share, and the parts."""
+        return [*self.context.shared.values(), *self.parts]
+
+    def held(self) -> Sequence[Any]:
+        return [array for gatherer in self.gatherers for array in gatherer.held()]
+
+    # -- reads ----------------------------------------------------------------------------------------------
+
+    def passes(self, read: int) -> Sequence[Pass[Any]]:
+        left_out = self.hold_out.left_out
+        works = [work for gatherer in self.gatherers for work in gatherer.passes(read)]
+        beside: list[Pass[Any]] = [SetAside(self.hold_out.share)] if read == 1 and self.hold_out.share else []
+        return beside + [WithoutHeldOut(work, left_out) if left_out else work for work in works]
+
+    def take(self, read: int, sums: Sequence[Any]) -> None:
+        rest = list(sums)
+        if read == 1 and self.hold_out.share:
+            self._set_aside(rest.pop(0))
+        for gatherer in self.gatherers:
+            works = gatherer.passes(read)
+            mine, rest = rest[: len(works)], rest[len(works) :]
+            if works:
+                gatherer.take(read, mine)
+
+    def _set_aside(self, gathered: Any) -> None:
+        if isinstance(gathered, Gathered):
+            self.documents = gathered.joined(self.context.corpus.n_terms, self.context.corpus.n_labels)
+
+    # -- afterwards -----------------------------------------------------------------------------------------
+
+    def finish(self) -> Blend:
+        """Choose on the held-out documents, give them back to the sums, and put the parts together."""
+        chosen = self._chosen()
+        stats = self.context.stats
+        stats["choice"] = dict(chosen.choice)
+        stats |= chosen.stats
+        self._give_back()
+        scorers = [part.finish(own(chosen.choice, part)) for part in self.parts]
+        return self._blend([scorer for scorer in scorers if scorer is not None], chosen)
+
+    def _blend(self, scorers: Sequence[Scorer], chosen: Chosen) -> Blend:
+        calibration = chosen.calibration
+        if self.head.is_calibrated and calibration is None:
+            calibration = Calibration.uncalibrated(sum(scorer.largest for scorer in scorers))
+        context = self.context
+        return Blend(
+            context.settings.head,
+            tuple(scorers),
+            context.weighting,
+            context.corpus.n_labels,
+            calibration,
+            chosen.threshold,
+        )
+
+    def _chosen(self) -> Chosen:
+        stats, documents, seed = self.context.stats, self.documents, self.context.settings.seed
+        stats["chosen_on"], stats["held_out_docs"] = "nothing: defaults", 0
+        if documents is None:
+            return Chosen(defaults(self.parts))
+        knows = any(part.knows_held_out for part in self.parts)
+        stats["held_out_docs"] = 0 if knows else documents.X.n_rows
+        if np.count_nonzero(np.diff(documents.Y.indptr)) < _FEWEST_LABELLED:
+            return Chosen(defaults(self.parts))
+        judges = [self] if knows else self._judges(documents)
+        tried = Tried.joined([judge.tried(seed) for judge in judges])
+        stats["chosen_on"] = self._chosen_on(knows)
+        chosen = choose(self.parts, tried, self.head.is_calibrated)
+        if knows:  # how good it is on these documents says nothing
+            return replace(chosen, stats={k: v for k, v in chosen.stats.items() if k == "threshold"})
+        return chosen
+
+    def tried(self, seed: int) -> Tried:
+        """What the parts say of the held-out documents."""
+        assert self.documents is not None
+        words = Words(self.documents.X, self.context.weighting)
+        return Tried.of(self.parts, words, self.documents.Y, seed, self.context.n_threads)
+
+    def details(self) -> dict[str, Any]:
+        """Numbers that plans and statistics tell of the parts."""
+        return {name: value for part in self.parts for name, value in part.details().items()}
+
+    def _chosen_on(self, knows: bool) -> str:
+        if knows:
+            return "training documents"
+        n_folds = self.hold_out.n_folds
+        return "held-out training documents" if n_folds == 1 else f"{n_folds} folds of the training documents"
+
+    def _judges(self, documents: Block) -> Iterator[PartsLearning]:
+        """What scores the held-out documents: these sums, or for each fold the sums of the other folds."""
+        if self.hold_out.n_folds == 1:
+            yield self
+            return
+        for fold, others in self.hold_out.folds(documents.X.n_rows):
+            yield self._fold(rows_of(documents, fold), rows_of(documents, others))
+
+    def _fold(self, documents: Block, others: Block) -> PartsLearning:
+        """Parts that have learned from the others, with these documents to judge."""
+        context = replace(self.context, stats={}, shared={}, keeps_documents=False)
+        parts = [part.fold(context) for part in self.parts]
+        fold = PartsLearning(self.head, context, HoldOut(0.0), parts)
+        fold.documents = documents
+        for read in range(1, 4 + context.settings.refine_passes):
+            for part in parts:
+                if part.prepares(read):
+                    part.prepare(read)
+            works = fold.passes(read)
+            fold.take(read, [_summed(work, others) for work in works])
+        return fold
+
+    def _give_back(self) -> None:
+        """Add the held-out documents to all sums: sums are additive, so nothing is lost."""
+        if self.hold_out.left_out and self.documents is not None:
+            for gatherer in self.gatherers:
+                gatherer.give_back(self.documents)
+
+
+def _summed(work: Pass[Any], documents: Block) -> Sums:
+    """The sums of documents that are in memory."""
+    sums: Sums = work.zero()
+    work.add(sums, documents)
+    sums.settle()
+    return sums
+
+
+class Prepare(Stage):
+    """What a part makes before a read, for that read."""
+
+    def __init__(self, part: Part, read: int, name: str) -> None:
+        self.name, self._part, self._read = name, part, read
+
+    def run(self, runner: Runner) -> None:
+        self._part.prepare(self._read)
+
+    def pretend(self, layout: Layout) -> None:
+        self._part.pretend(self._read)
+
+    def price(self, layout: Layout, held: int) -> Price:
+        making = self._part.preparing(self._read)
+        return Price(self.name, held + making.nbytes, cost=making.cost)
+
+
+class Choose(Stage):
+    """The choices on held-out documents, and the blend of what remains."""
+
+    name = "head"
+
+    def __init__(self, learning: PartsLearning) -> None:
+        self._learning = learning
+
+    def run(self, runner: Runner) -> None:
+        self._learning.blend = self._learning.finish()
+
+    def pretend(self, layout: Layout) -> None:
+        for part in self._learning.parts:
+            part.pretend_finish()
+
+    def price(self, layout: Layout, held: int) -> Price:
+        learning, corpus = self._learning, self._learning.context.corpus
+        scores = learning.hold_out.share * corpus_size(corpus).n_docs * corpus.n_labels
+        held += (1 + layout.at_a_time) * min(_CHOICE_BYTES, round(12 * scores))
+        if learning.hold_out.n_folds > 1:  # a fold's own parts
+            held += sum(part.finishing().nbytes for part in learning.parts)
+        held += sum(part.finishing().nbytes for part in learning.parts)
+        return Price(self.name, held, cost=Cost(6 * scores * 1000))
