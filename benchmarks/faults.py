@@ -38,6 +38,7 @@ from benchmarks.measure import machine
 from threepass import Corpus, MomentLabeler, Planted, StoreError, ingest_planted, ingest_shape
 from threepass.ingest.synthetic import Lengths
 from threepass.passes.cluster import workers as cluster
+from threepass.passes.cluster.tasks import Patience
 
 PASSES = ("pairs", "triples", "labels")
 PLANTED = Planted(400_000, 1000, 50, 20, words=Lengths(40, 36), labels=Lengths(2, 2), seed=1)
@@ -287,8 +288,10 @@ def trouble(corpus: Corpus, wanted: str, how: Callable[[Any, int], None], name: 
 def workers(number: int) -> Any:
     for name in ("distributed.worker.memory", "distributed.worker.state_machine"):
         logging.getLogger(name).setLevel(logging.ERROR)
-    cluster.TTL = "6s"  # a benchmark has less patience
-    return cluster.connected(cluster.Workers(number, memory="1GB", dashboard="127.0.0.1:0"))
+    patience = Patience(silent_worker=6)
+    return cluster.connected(
+        cluster.Workers(number, memory="1GB", dashboard="127.0.0.1:0", patience=patience)
+    )
 
 
 # -- what it costs ------------------------------------------------------------------------------------------
