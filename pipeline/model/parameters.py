@@ -46,7 +46,7 @@ def check_parameters(given: Mapping[str, Any]) -> None:
     for name, ok, what, otherwise in _RULES:
         if not ok(given[name]):
             raise InputError(f"{name} {what}. Found {given[name]!r}. {otherwise}.")
-    if given["refine_passes"] and given["head"] in ("posterior", "ridge"):
+    if given["refine_passes"] and given["head"] != "auto" and not HEADS[given["head"]].refines:
         raise InputError(
             f"refine_passes refines topics, which head={given['head']!r} does not use. "
             f"Found refine_passes={given['refine_passes']}. Choose head='refined' or head='blend'."
