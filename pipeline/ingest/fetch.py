@@ -1,4 +1,4 @@
-"""From the name of a public data set to two corpora on disk, with the counts compared."""
+"""Public data sets by name: download, ingest into two corpora, and compare the counts."""
 
 from __future__ import annotations
 
@@ -33,27 +33,27 @@ _COMPRESSED = ("", ".xz", ".gz", ".bz2", ".zst")
 
 @dataclass(frozen=True, slots=True)
 class RawFile:
-    """A file that a data set was read from."""
+    """File that a data set was read from."""
 
     path: Path
     sha256: str | None
-    """Told for files that were downloaded, or whose manifest states it."""
+    """Known for files that were downloaded, or whose manifest states it."""
     pinned: bool
     """Whether the manifest states the hash."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """What `fetch_dataset` did."""
+    """Result of `fetch_dataset`."""
 
     manifest: Manifest
     paths: Mapping[str, Path]
-    """Where the corpora `train` and `test` are."""
+    """Paths of the corpora `train` and `test`."""
     files: Mapping[Role, RawFile]
     counts: Mapping[str, float]
-    """What was counted, under the names of the fields of `Counts`."""
+    """Counts of the corpora, under the names of the fields of `Counts`."""
     differences: list[Difference]
-    """What is not as the manifest states; empty when all is well."""
+    """Differences from the manifest; empty when all is well."""
 
     @property
     def train(self) -> Corpus:
@@ -93,33 +93,33 @@ def fetch_dataset(
     """Get a public data set, ingest its training and test documents, and compare the counts.
 
     The files come from `source`; else from the folder that THREEPASS_DATA names, if they are there; else they
-    are downloaded. A folder may hold a sub-folder with the data set's name or the files themselves: either
-    the publisher's, or `train.txt` and `test.txt` (XMC text), with `features.txt` and `labels.txt` beside
-    them if there are names; each plain or compressed.
+    are downloaded. A folder may hold a sub-folder with the data set's name, or the files themselves. They are
+    the publisher's files; or `train.txt` and `test.txt` (XMC text), with `features.txt` and `labels.txt`
+    beside them if there are names. Each may be compressed.
 
     Parameters
     ----------
     name
         A data set of `list_datasets`, or the path of a manifest of your own, ending in `.toml`.
     dest
-        The folder for `NAME-train.zarr` and `NAME-test.zarr`.
+        Folder for `NAME-train.zarr` and `NAME-test.zarr`.
     source
-        A folder to take the files from; then nothing is downloaded.
+        Folder to take the files from; then nothing is downloaded.
     cache
-        Where downloads are kept; the user's cache folder if absent.
+        Folder that keeps downloads; the user's cache folder if absent.
     **options
         `binary`, `block_bytes`, `overwrite`, `n_threads`, `progress`: see `IngestOptions`.
 
     Returns
     -------
     Fetched
-        The corpora, and what differs from the manifest. Differences are not an error here: look at them.
+        The corpora, and their differences from the manifest, which are not an error here.
 
     Raises
     ------
     InputError
-        There is no such data set; its files are not in `source`, cannot be downloaded, have the wrong hash,
-        or are not what their format says.
+        There is no such data set; or its files are not in `source`, cannot be downloaded, have the wrong
+        hash, or do not follow their format.
     StoreError
         A corpus exists already and `overwrite` was not given, or the disk refuses.
     """
@@ -158,7 +158,7 @@ def fetch_dataset(
 
 
 def find_locally(manifest: Manifest, folder: Path) -> tuple[Format, dict[Role, Path]] | None:
-    """The files of a data set in a folder, and their format; None when some are missing."""
+    """Files of a data set in a folder, and their format; None when some are missing."""
     for place in (folder / manifest.name, folder):
         own = {role: _present(place / file.name) for role, file in manifest.files.items()}
         prepared = {role: _present(place / f"{role}.txt") for role in ROLES}
@@ -170,7 +170,7 @@ def find_locally(manifest: Manifest, folder: Path) -> tuple[Format, dict[Role, P
 
 
 def data_folder(given: str | Path | None = None) -> Path | None:
-    """The folder that was given, else the one that THREEPASS_DATA names, else None; it must exist."""
+    """Folder of data sets: the given one, else the one that THREEPASS_DATA names, else None."""
     if given is None and not os.environ.get(DATA_VARIABLE):
         return None
     folder = Path(os.environ[DATA_VARIABLE] if given is None else given)
@@ -181,7 +181,7 @@ def data_folder(given: str | Path | None = None) -> Path | None:
 
 
 def count_splits(train: Corpus, test: Corpus) -> dict[str, float]:
-    """What a manifest states, counted; means and medians are over both splits together."""
+    """Counts that a manifest states, taken from corpora; means and medians are over both splits together."""
     words, labels = (
         np.concatenate([row_lengths(corpus, side) for corpus in (train, test)]) for side in ("X", "Y")
     )
@@ -200,7 +200,7 @@ def count_splits(train: Corpus, test: Corpus) -> dict[str, float]:
 def _find(
     manifest: Manifest, source: str | Path | None, cache: str | Path | None, progress: Progress | None
 ) -> tuple[Format, dict[Role, RawFile]]:
-    """Every file of the data set, from a folder or from the net."""
+    """Format and files of the data set, from a folder or downloaded."""
     folder = data_folder(source)
     local = find_locally(manifest, folder) if folder else None
     if local:
@@ -236,7 +236,7 @@ def _present(path: Path) -> Path | None:
 
 
 def _checked(stated: DataFile | None, path: Path) -> RawFile:
-    """A local file; its hash must be right where the manifest states one of a file with this very name."""
+    """A local file; its hash is checked if the manifest states one for a file of the same name."""
     if stated is None or stated.sha256 is None or stated.name != path.name:
         return RawFile(path, None, False)
     with reading(path):
@@ -250,7 +250,7 @@ def _checked(stated: DataFile | None, path: Path) -> RawFile:
 
 
 def _unpacked(manifest: Manifest, role: Role, file: RawFile, folder: Path) -> Path:
-    """The file itself, or the member of an archive, taken out into `folder`."""
+    """The file itself, or the stated member of an archive, extracted into `folder`."""
     stated = manifest.files.get(role)
     if stated is None or stated.member is None or stated.name != file.path.name:
         return file.path
@@ -266,7 +266,7 @@ def _unpacked(manifest: Manifest, role: Role, file: RawFile, folder: Path) -> Pa
 
 
 def _take_from_zip(path: Path, member: str, taken: Path) -> None:
-    # one member, to a name of our own: where its name leads, or what it links to, never matters
+    # one member, to a name of our own, so that paths and links in the archive have no effect
     try:
         with zipfile.ZipFile(path) as archive, archive.open(member) as stream, taken.open("wb") as out:
             shutil.copyfileobj(stream, out)
@@ -293,7 +293,7 @@ def _take_from_tar(path: Path, member: str, taken: Path) -> None:
 
 
 def _no_member(path: Path, member: str) -> InputError:
-    return InputError(f"{path} has no file '{member}' in it. Mend 'member' in the manifest.")
+    return InputError(f"{path} has no file '{member}' in it. Correct 'member' in the manifest.")
 
 
 def _ingest(

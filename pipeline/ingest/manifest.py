@@ -1,4 +1,4 @@
-"""Data manifests: where a public data set is, what its files are, and the counts it must have.
+"""Data manifests: the address, the files and the expected counts of public data sets.
 
 A manifest is a TOML file, `data_manifests/NAME.toml`; the README beside them describes every key. Reading is
 strict: an unknown key, a wrong type or a file name that could lead out of its folder is refused by name.
@@ -37,20 +37,20 @@ _KINDS: Mapping[type, str] = {str: "text", int: "a whole number", dict: "a table
 
 @dataclass(frozen=True, slots=True)
 class DataFile:
-    """One file of a data set, as its publisher names it."""
+    """File of a data set, under its publisher's name."""
 
     name: str
     url: str | None = None
-    """None: it has no stable address, and is fetched by hand."""
+    """None if it has no stable address and is fetched by hand."""
     sha256: str | None = None
-    """None: not known; whatever is downloaded is taken, and its hash is told."""
+    """None if it is unknown; then any content is accepted, and its hash is reported."""
     member: str | None = None
-    """The file to take out, when `name` is a zip or tar archive."""
+    """File to extract, when `name` is a zip or tar archive."""
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A number that is not what the manifest states."""
+    """A count that differs from the manifest."""
 
     what: str
     expected: float
@@ -62,7 +62,7 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """What a data set must have. Means and medians are over its training and test documents together."""
+    """Expected counts. Means and medians are over training and test documents together."""
 
     train_documents: int
     test_documents: int
@@ -74,10 +74,10 @@ class Counts:
     median_labels: Decimal | None = None
 
     def differences(self, found: Mapping[str, float]) -> list[Difference]:
-        """Compare with what was counted, under the names of the fields.
+        """Compare with actual counts, under the names of the fields.
 
         Whole numbers and medians must be equal. A mean may be off by less than one unit of its last stated
-        digit, because some publishers round and others cut.
+        digit, because some publishers round and others truncate.
         """
         differing = []
         for name, stated in self._stated():
@@ -88,7 +88,7 @@ class Counts:
         return differing
 
     def as_dict(self) -> dict[str, float]:
-        """What is stated, ready for JSON."""
+        """The stated counts, ready for JSON."""
         return {name: _plain(stated) for name, stated in self._stated()}
 
     def _stated(self) -> list[tuple[str, Decimal]]:
@@ -97,7 +97,7 @@ class Counts:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """All that is known beforehand about a public data set."""
+    """Description of a public data set."""
 
     name: str
     title: str
@@ -110,7 +110,7 @@ class Manifest:
     propensity: tuple[float, float]
     """A and B of the propensity model that the data set's published results use."""
     manual: str | None = None
-    """What to do by hand, where files have no address."""
+    """Instructions for files that have no address."""
 
     @property
     def is_downloadable(self) -> bool:
@@ -133,7 +133,7 @@ class Manifest:
 
 
 def list_datasets() -> list[Manifest]:
-    """The manifests that come with the package, by name.
+    """Manifests that come with the package, in order of their names.
 
     Examples
     --------
@@ -144,7 +144,7 @@ def list_datasets() -> list[Manifest]:
 
 
 def find_manifest(name: str) -> Manifest:
-    """The manifest of a data set that comes with the package, or of your own when `name` ends in `.toml`.
+    """Manifest of a data set: one of the package's, or the file `name` if it ends in `.toml`.
 
     Examples
     --------
@@ -168,7 +168,7 @@ def read_manifest(path: Path) -> Manifest:
     Raises
     ------
     InputError
-        The file cannot be read, or something in it is not as it must be; the message names the key.
+        The file cannot be read, or a value in it is wrong; the message names the key.
     """
     try:
         with path.open("rb") as file:
@@ -247,7 +247,7 @@ def _web_address(table: _Table, key: str, url: str) -> str:
 
 
 class _Table:
-    """A TOML table whose keys are all known; values are taken out by kind."""
+    """TOML table whose keys are all known, with a method for each kind of value."""
 
     def __init__(self, path: Path, where: str, content: dict[str, Any], keys: Sequence[str]) -> None:
         self.path, self.where, self.content = path, where, content

@@ -1,4 +1,4 @@
-"""Ingest of Mulan's data sets: ARFF, dense or sparse, and an XML file that says what is a label."""
+"""Ingest of Mulan's data sets: ARFF, dense or sparse, and an XML file that lists the labels."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ _ATTRIBUTE = re.compile(
 
 
 def ingest_mulan(arff: Path, labels: Path, dest: str | Path, **options: Unpack[IngestKeywords]) -> Corpus:
-    """Turn an ARFF file into a corpus on disk; it is held in memory whole.
+    """Turn an ARFF file into a corpus on disk; the whole file is held in memory.
 
     Parameters
     ----------
     arff
         One document a line, dense (`0,1,0.5`) or sparse (`{1 1,2 0.5}`); plain or compressed.
     labels
-        Mulan's XML file: its labels, in its order, are the labels; all other attributes are features.
+        Mulan's XML file: it lists the labels in their order; all other attributes are features.
     dest
-        Where the corpus shall be; it appears there only once it is whole.
+        Path of the corpus; it appears there only once it is complete.
     **options
         `binary`, `block_bytes`, `overwrite`, `n_threads`, `progress`: see `IngestOptions`.
 
     Raises
     ------
     InputError
-        A file is not what the format says; the message names file and line.
+        A file does not follow the format; the message names file and line.
     """
     label_names = _read_label_names(labels)
     table = _Arff(arff)
@@ -81,13 +81,13 @@ def _read_label_names(path: Path) -> list[str]:
 
 
 def _key(name: str) -> str:
-    """ARFF escapes characters with a backslash and XML does not; compare without."""
+    """Name without backslashes, by which ARFF escapes characters and XML does not."""
     return name.replace("\\", "")
 
 
 @dataclass
 class _Arff:
-    """The attributes of an ARFF file, and its data."""
+    """Names of the attributes of an ARFF file, and its rows."""
 
     path: Path
 
@@ -108,7 +108,7 @@ class _Arff:
             )
 
     def rows(self) -> scipy.sparse.csr_array:
-        """(documents, attributes) float64: all the data."""
+        """All rows, (documents, attributes) float64."""
         indptr, indices, values = [0], [], []
         for number, line in self._lines:
             columns, numbers = self._parse(number, line)
@@ -143,7 +143,7 @@ class _Arff:
         return columns, values
 
     def _read_lines(self) -> Iterator[tuple[int, str]]:
-        """Lines that are neither blank nor comments, with their numbers from 1."""
+        """Yield lines that are neither blank nor comments, with their numbers from 1."""
         with reading(self.path), self.path.open("rb") as raw:
             for number, line in enumerate(decompressed(raw), start=1):
                 text = line.decode("utf-8", "replace").strip()

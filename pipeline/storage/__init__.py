@@ -1,1 +1,1 @@
-"""Where bytes lie: whole-or-nothing destinations, locks, checksums, limits on what is read."""
+"""Files and stores: whole-or-nothing destinations, locks, checksums, limits on what is read."""

@@ -1,4 +1,9 @@
-"""Arrays and names on disk: written in one way, and read back only when they are as they were written."""
+"""Arrays and names on disk: written in one way, and read back only if they are unchanged.
+
+A checksum covers the numbers of a whole array and is kept apart from it, in the mark of the store. So it also
+detects chunks that are missing or belong to another array. zarr's crc32c codec is as fast, but does not: it
+puts a checksum at the end of each chunk.
+"""
 
 from __future__ import annotations
 
@@ -15,11 +20,11 @@ from ..types import Array
 from .guard import CODEC, DamageError, chunk_shape
 
 Shape = tuple[int | None, ...] | None
-"""None where anything will do: what follows from nothing else is bounded by the size of the files."""
+"""None where any length is accepted; the size of the files limits it."""
 
 
 def crc32c(*arrays: Array) -> int:
-    """CRC-32C of the bytes of some arrays, one after the other."""
+    """CRC-32C of the bytes of the arrays, one after the other."""
     crc = 0
     for array in arrays:
         crc = _extended(crc, array)
@@ -28,7 +33,7 @@ def crc32c(*arrays: Array) -> int:
 
 def _extended(crc: int, array: Array) -> int:
     raw = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
-    raw.flags.writeable = False  # this view's alone: what cannot change is not copied
+    raw.flags.writeable = False  # of this view alone: google_crc32c copies memory that may change
     return int(google_crc32c.extend(crc, raw))
 
 
@@ -39,9 +44,9 @@ def write_array(
     fill_value: int = 0,
     dtype: npt.DTypeLike | None = None,
 ) -> dict[str, int]:
-    """Write an array, as `dtype` where one is given, and return its checksum, by its path in the store.
+    """Write an array, as `dtype` if one is given, and return its checksum by its path in the store.
 
-    One chunk at a time, so that at most a chunk is held beside the array, as it is and packed.
+    It is written one chunk at a time, so that at most one chunk is held beside the array.
     """
     chunks = chunk_shape(array.shape)
     stored = group.create_array(
@@ -63,14 +68,14 @@ def write_array(
 
 
 def open_array(root: zarr.Group, name: str, shape: Shape, *dtypes: npt.DTypeLike) -> zarr.Array[Any]:
-    """An array of this shape and one of these types; nothing of it is read yet.
+    """Open an array of this shape and one of these types; no chunk is read yet.
 
     Raises
     ------
     DamageError
-        It is not there, or another one.
+        It is missing, or has another shape or type.
     """
-    stored = _whatever_is_wrong(name, lambda: root[name])
+    stored = _or_damage(name, lambda: root[name])
     if not isinstance(stored, zarr.Array):
         raise DamageError(name, "it is not an array")
     fits = shape is None or (
@@ -87,22 +92,22 @@ def open_array(root: zarr.Group, name: str, shape: Shape, *dtypes: npt.DTypeLike
 def read_array(
     root: zarr.Group, name: str, shape: Shape, *dtypes: npt.DTypeLike, crc: int | None = None
 ) -> Array:
-    """Read such an array, and check it against its checksum where there is one.
+    """Read an array of this shape and one of these types, and check it against its checksum, if given.
 
     Raises
     ------
     DamageError
-        It is not there, another one, or not as it was written.
+        It is missing, has another shape or type, or has changed since it was written.
     """
     stored = open_array(root, name, shape, *dtypes)
-    array = np.asarray(_whatever_is_wrong(name, lambda: stored[...]))
+    array = np.asarray(_or_damage(name, lambda: stored[...]))
     if crc is not None and crc32c(array) != crc:
         raise DamageError(name, "its checksum does not match")
     return array
 
 
 def write_names(root: zarr.Group, what: str, names: Sequence[str]) -> dict[str, int]:
-    """Write names as one long text and where each begins; returns the checksums of both."""
+    """Write names as one text and the offset of each; return the checksums of both."""
     encoded = [name.encode() for name in names]
     group = root.create_group(f"names/{what}")
     text = np.frombuffer(b"".join(encoded), np.uint8)
@@ -116,7 +121,7 @@ def read_names(root: zarr.Group, what: str, n: int, checksums: Mapping[str, int]
     Raises
     ------
     DamageError
-        They are not there, not n, or not text.
+        They are missing, not n, or not text.
     """
     path = f"names/{what}/offsets"
     offsets = read_array(root, path, (n + 1,), np.int64, crc=checksums.get(path))
@@ -132,28 +137,28 @@ def read_names(root: zarr.Group, what: str, n: int, checksums: Mapping[str, int]
 
 def stored_bytes(root: zarr.Group, name: str) -> int:
     """Bytes that an array takes on disk."""
-    return int(_whatever_is_wrong(name, lambda: root[name].nbytes_stored()))  # type: ignore[union-attr]
+    return int(_or_damage(name, lambda: root[name].nbytes_stored()))  # type: ignore[union-attr]
 
 
 def read_attributes(root: zarr.Group, name: str) -> dict[str, Any]:
-    """The attributes of a group or an array."""
-    return dict(_whatever_is_wrong(name, lambda: root[name].attrs.asdict()))
+    """Attributes of a group or an array."""
+    return dict(_or_damage(name, lambda: root[name].attrs.asdict()))
 
 
 def holds(root: zarr.Group, name: str) -> bool:
     """Whether there is an array or a group of this name."""
-    return bool(_whatever_is_wrong(name, lambda: name in root))
+    return bool(_or_damage(name, lambda: name in root))
 
 
 def _times(shape: Shape) -> str:
     return " x ".join("any" if n is None else str(n) for n in shape or ()) + " values"
 
 
-def _whatever_is_wrong(name: str, read: Callable[[], Any]) -> Any:
-    """What zarr reads; `DamageError` for whatever error it, its codecs or the disk come up with."""
+def _or_damage(name: str, read: Callable[[], Any]) -> Any:
+    """Result of a read; any error of zarr, its codecs or the disk becomes a `DamageError`."""
     try:
         return read()
-    except (DamageError, MemoryError):  # memory is only taken for sizes that were checked: it is really short
+    except (DamageError, MemoryError):  # sizes were checked: memory is really short
         raise
     except KeyError as error:
         raise DamageError(name, "it is missing") from error

@@ -1,4 +1,4 @@
-"""Whole or nothing: a directory appears under its final name only once it is complete.
+"""Destinations, whole or nothing: a directory appears under its final name only once it is complete.
 
 Work happens in `DEST.partial`, beside the destination and on the same disk, and is renamed at the end.
 An advisory lock inside it distinguishes a writer that is alive from one that was killed.

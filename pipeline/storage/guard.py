@@ -1,13 +1,13 @@
-"""What lies between zarr and the files of a store: only what this package writes gets through.
+"""Guard between zarr and the files of a store: it passes only files that this package could have written.
 
-A store may come from anywhere, and zarr believes what it reads: it makes whatever codec a `zarr.json` names,
-takes memory for whatever shape it tells, and follows links. So each file is looked at before zarr sees it:
+A store may come from anywhere, and zarr trusts it: it runs any codec that a `zarr.json` names, allocates any
+shape, and follows links. So each file is checked before zarr sees it:
 
-- `zarr.json` must be small, must be JSON, and must say what `write_array` would say of an array of that shape
-  and type: the same chunks, and no codec but ours, so that nothing foreign is ever run;
-- a chunk's own header must tell the size that the array wants, and the size that the file has;
-- on a local disk a file must be a plain one, must lie in the store's directory once links are followed, and
-  must be large enough to hold what it is said to hold.
+- `zarr.json` must be small, must be JSON, and must equal what `write_array` writes for that shape and type:
+  the same chunks, and the same codecs, so that no foreign code is ever run;
+- the header of a chunk must state the size of the array's chunk and the size of the file;
+- on a local disk a file must be a regular one, must lie in the store's directory once links are followed, and
+  must be large enough for its array.
 """
 
 from __future__ import annotations
@@ -40,39 +40,39 @@ ITEM_BYTES = {
     "float32": 4,
     "float64": 8,
 }
-"""The types that are written, and the bytes of a number."""
+"""Types that are written, and the bytes of a number of each."""
 _METADATA_BYTES = 2**26
 """Longest `zarr.json`: a root describes its blocks in some 200 bytes each."""
 _DEEPEST = 64
-"""Levels of a `zarr.json`; ours have about ten."""
+"""Most levels of a `zarr.json`; ours have about ten."""
 _HEADER = struct.Struct("<BBBBIII")
 """Blosc's: version, version of its codec, flags, type size, bytes decoded, inner block size, bytes here."""
 _ZSTD = 4
 """Blosc's number of that codec, in the upper bits of the flags."""
 _MOST_PACKED = 2**16
-"""Bytes that a byte can stand for at the most: 1 MiB of zeros takes more than 50."""
+"""Highest compression ratio that is believed; 1 MiB of zeros takes more than 50 bytes."""
 _MOST_UNWRITTEN = 2**30
-"""Most bytes of an array whose chunks are not there, for they have the fill value: it may be all zeros."""
+"""Most bytes of an array without chunk files: zarr does not write chunks of nothing but the fill value."""
 
 
 class DamageError(Exception):
-    """Something in a store is not as it was written; caught where it is known what users can do about it."""
+    """Part of a store has changed since it was written; callers add advice to the user."""
 
     def __init__(self, what: str, how: str) -> None:
         self.what = what
-        self.how = " ".join(how.split())[:300]  # one line, whatever the cause had to say
+        self.how = " ".join(how.split())[:300]  # one line
         super().__init__(f"{self.what}: {self.how}")
 
 
 def chunk_shape(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """How an array of this shape is cut: only between rows, and only when it is huge."""
+    """Shape of the chunks of an array: cut only between rows, and only when it is huge."""
     width = math.prod(shape[1:])
     rows = min(max(shape[0], 1), max(1, CHUNK // max(width, 1)))
     return (rows, *(max(size, 1) for size in shape[1:]))
 
 
 def strict_json(raw: bytes) -> Any:
-    """Parse JSON; raises ValueError for whatever is wrong with it, nesting without end included."""
+    """Parse JSON; raise ValueError for anything wrong with it, too deep nesting included."""
     too_deep = "it is nested too deeply"
     try:
         tree = json.loads(raw)
@@ -84,18 +84,18 @@ def strict_json(raw: bytes) -> Any:
         level = [child for some in children for child in some if isinstance(child, dict | list)]
         if not level:
             return tree
-    raise ValueError(too_deep)  # what could be read might still be too deep to be written
+    raise ValueError(too_deep)  # json can read deeper than it can write
 
 
 class GuardedStore(zarr.storage.WrapperStore[Store]):
-    """A store to read from; raises `DamageError` rather than hand out what this package did not write."""
+    """Read-only store that raises `DamageError` for files that this package did not write."""
 
     def __init__(self, store: Store) -> None:
         super().__init__(store)
         self._directory: str | None = None
         if isinstance(store, zarr.storage.LocalStore):
             self._directory = os.path.realpath(store.root)
-        self._chunk_bytes: dict[str, int] = {}  # of each array whose metadata went through
+        self._chunk_bytes: dict[str, int] = {}  # of each array whose metadata was accepted
 
     async def get(
         self,
@@ -107,7 +107,7 @@ class GuardedStore(zarr.storage.WrapperStore[Store]):
         size = self.file_size(key)
         most = self._chunk_bytes.get(path, 0) + _HEADER.size if is_chunk else _METADATA_BYTES
         if size is not None and size > most:
-            raise DamageError(key, f"it has {size:,} bytes, and at most {most:,} are wanted")
+            raise DamageError(key, f"it has {size:,} bytes, more than the {most:,} that are possible")
         buffer = await super().get(key, prototype)
         if buffer is None:
             return None
@@ -115,7 +115,7 @@ class GuardedStore(zarr.storage.WrapperStore[Store]):
             _check_chunk(key, buffer[: _HEADER.size].to_bytes(), len(buffer), self._chunk_bytes.get(path, 0))
         else:
             self._check_metadata(path, buffer.to_bytes())
-        assert byte_range is None  # none of our codecs reads parts of a chunk
+        assert byte_range is None  # our codecs read whole chunks
         return buffer
 
     async def getsize(self, key: str) -> int:
@@ -140,12 +140,12 @@ class GuardedStore(zarr.storage.WrapperStore[Store]):
         return found.st_size
 
     def check_files(self, path: str, shape: tuple[int, ...], dtype: str) -> None:
-        """Refuse an array whose files are too small to hold it; nothing is read.
+        """Refuse an array whose files are too small to hold it; nothing is read. For local disks only.
 
         Raises
         ------
         DamageError
-            They are, or chunks are missing that would have been written. Never when not on a local disk.
+            A file is too small, or too many chunks are missing.
         """
         if self._directory is None:
             return
@@ -179,7 +179,7 @@ class GuardedStore(zarr.storage.WrapperStore[Store]):
             raise DamageError(key, "it describes neither an array nor a group of zarr version 3")
         elif not isinstance(metadata.get("attributes"), dict):
             raise DamageError(key, "the group has no attributes")
-        elif metadata.get("consolidated_metadata") is not None:  # would tell of arrays past our checks
+        elif metadata.get("consolidated_metadata") is not None:  # would describe arrays unchecked
             raise DamageError(key, "it holds consolidated metadata, which this package does not write")
 
 
@@ -204,7 +204,7 @@ def _check_chunk(key: str, start: bytes, n_bytes: int, wanted: int) -> None:
 
 
 def _check_array(key: str, metadata: dict[str, Any]) -> tuple[tuple[int, ...], str]:
-    """Shape and type of an array that `write_array` could have written; anything else is refused."""
+    """Shape and type in the metadata of an array, if `write_array` could have written it."""
     dtype, shape, fill = (metadata.get(name) for name in ("data_type", "shape", "fill_value"))
     if not isinstance(dtype, str) or dtype not in ITEM_BYTES:
         raise DamageError(key, f"its type is {dtype!r}, which this package does not write")

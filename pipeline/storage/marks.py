@@ -1,8 +1,8 @@
-"""The completion mark: an attribute of a store's root, written last, by which a finished store is known.
+"""The completion mark: an attribute of a store's root, written last, that identifies a finished store.
 
-It holds the format's name and version, whatever the format has to say, by which threepass and when it was
-`written`, and a `checksum` of all that: the CRC-32C of the mark without it, as JSON with sorted keys. Marks
-from before there were any have no checksum, and do not say who wrote them.
+It holds the name and version of the format, the content that the format defines, the threepass version and
+the time that it was `written`, and a `checksum`: the CRC-32C of the rest of the mark, as JSON with sorted
+keys. The oldest marks have neither `written` nor `checksum`.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ Location = str | Path | zarr.abc.store.Store
 
 
 def write_mark(root: zarr.Group, kind: str, version: int, content: dict[str, Any]) -> None:
-    """Write the mark: the last thing that is done to a store."""
-    # as it will be read back: tuples as lists, keys as text
+    """Write the mark, as the last step of writing a store."""
+    # as JSON will return it: tuples as lists, keys as text
     mark = json.loads(json.dumps({"format": kind, "version": version, "written": _written(), **content}))
     root.attrs[ATTRIBUTE] = {**mark, "checksum": _checksum(mark)}
 
@@ -40,12 +40,12 @@ def write_mark(root: zarr.Group, kind: str, version: int, content: dict[str, Any
 def open_marked(
     location: Location, kind: str, version: int, noun: str, command: str
 ) -> tuple[zarr.Group, dict[str, Any]]:
-    """Open a zarr group that carries a mark of the given kind, and return the mark.
+    """Open a zarr group that has a mark of the given kind, and return the mark.
 
     Parameters
     ----------
     noun, command
-        What it is called, and how one is made; for error messages.
+        Name of such a store, and a command that makes one; for error messages.
     """
     with _refusing(location, noun, command):
         root = _open(location, noun, command)
@@ -81,7 +81,7 @@ def _other_version(location: Location, found: Any, version: int, noun: str, comm
 
 
 def kind_of(location: Location) -> str | None:
-    """What a store says that it is: the format in its mark; None without one."""
+    """Format that the mark of a store names; None without a mark."""
     noun, command = "corpus or model", "threepass ingest SRC DEST"
     with _refusing(location, noun, command):
         root = _open(location, noun, command)
@@ -91,10 +91,10 @@ def kind_of(location: Location) -> str | None:
 
 
 def has_mark(path: Path, kind: str) -> bool:
-    """Whether a finished store of this kind stands at `path`, which may then be replaced."""
+    """Whether there is a finished store of this kind at `path`; it may be replaced."""
     try:
         return kind_of(path) == kind
-    except Exception:  # whatever it is, it is not ours
+    except Exception:  # then it is not ours
         return False
 
 
@@ -105,7 +105,7 @@ def _open(location: Location, noun: str, command: str) -> zarr.Group:
 
 @contextmanager
 def _refusing(location: Location, noun: str, command: str) -> Iterator[None]:
-    """Say in a line what is wrong with a store that cannot be opened."""
+    """Turn errors of opening a store into a `StoreError` of one line."""
     try:
         yield
     except DamageError as damage:
@@ -133,11 +133,13 @@ def _store(location: Location, noun: str, command: str) -> zarr.abc.store.Store:
         raise StoreError(f"There is no {noun} at {path}. {_hint(path, noun, command)}")
     if not path.is_dir():
         raise StoreError(f"{path} is not a {noun}: it is a file. Make one with: {command}")
-    return zarr.storage.LocalStore(path.absolute(), read_only=True)  # workers may stand elsewhere
+    return zarr.storage.LocalStore(
+        path.absolute(), read_only=True
+    )  # workers may have another current directory
 
 
 def _written() -> dict[str, str]:
-    """By which threepass, and when; SOURCE_DATE_EPOCH, where it is set, makes stores reproducible."""
+    """Version of threepass and the current time; SOURCE_DATE_EPOCH, if set, makes stores reproducible."""
     seconds = float(os.environ.get("SOURCE_DATE_EPOCH", time.time()))
     try:
         version = metadata.version("threepass")
@@ -147,7 +149,7 @@ def _written() -> dict[str, str]:
 
 
 def written_by(mark: Any) -> str | None:
-    """Which threepass wrote a store, and when, as text; None where its mark does not say."""
+    """Version of threepass that wrote a store, and the time, as text; None if its mark lacks them."""
     said = mark.get("written") if isinstance(mark, dict) else None
     if not isinstance(said, dict):
         return None
@@ -162,7 +164,7 @@ def _hint(location: Path, noun: str, command: str) -> str:
     partial = partial_path(location)
     if partial.exists():
         return (
-            f"Writing it was cut short, or goes on still ({partial} is there). "
-            "Run the same command again: it starts afresh and cleans up."
+            f"Writing it was cut short, or is still going on ({partial} exists). "
+            "Run the same command again: it cleans up and starts over."
         )
     return f"Check the path, or make a {noun} with: {command}"
