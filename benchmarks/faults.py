@@ -38,6 +38,7 @@ from benchmarks.measure import machine
 from threepass import Corpus, MomentLabeler, Planted, StoreError, ingest_planted, ingest_shape
 from threepass.ingest.synthetic import Lengths
 from threepass.passes.cluster import workers as cluster
+from threepass.passes.cluster.tasks import Patience
 
 PASSES = ("pairs", "triples", "labels")
 PLANTED = Planted(400_000, 1000, 50, 20, words=Lengths(40, 36), labels=Lengths(2, 2), seed=1)
@@ -82,10 +83,7 @@ def digest(model: MomentLabeler) -> str:
     """A name for every number that a model was made of."""
     arrays = [model.word_topics_, model.label_topics_, model.topic_weights_, model.whitening_]
     arrays += [model.label_counts_, model.error_bars_.words, model.error_bars_.labels]
-    if model.head_.ridge is not None:
-        arrays += [model.head_.ridge.A, model.head_.ridge.B]
-    if model.head_.memory is not None:
-        arrays += [model.head_.memory.indptr, model.head_.memory.indices, model.head_.memory.values_as("f4")]
+    arrays += [array for part in model.predictor_.blend.parts for array in part.arrays().values()]
     found = hashlib.sha256()
     for array in arrays:
         found.update(np.ascontiguousarray(array).tobytes())
@@ -290,8 +288,10 @@ def trouble(corpus: Corpus, wanted: str, how: Callable[[Any, int], None], name: 
 def workers(number: int) -> Any:
     for name in ("distributed.worker.memory", "distributed.worker.state_machine"):
         logging.getLogger(name).setLevel(logging.ERROR)
-    cluster.TTL = "6s"  # a benchmark has less patience
-    return cluster.connected(cluster.Workers(number, memory="1GB", dashboard="127.0.0.1:0"))
+    patience = Patience(silent_worker=6)
+    return cluster.connected(
+        cluster.Workers(number, memory="1GB", dashboard="127.0.0.1:0", patience=patience)
+    )
 
 
 # -- what it costs ------------------------------------------------------------------------------------------

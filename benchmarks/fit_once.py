@@ -46,7 +46,7 @@ def main() -> None:
     if options.get("predict"):
         from benchmarks.prediction import measure
 
-        result["prediction"] = measure(model, corpus, options["predict"])
+        result["prediction"] = measure(model.predictor_, corpus, options["predict"])
     print(json.dumps(result))
 
 

@@ -3,7 +3,7 @@
 The limit of a pass is the larger of two times, both measured in the same run: reading and decoding its blocks
 alone; and its arithmetic at the rate of a single precision matrix product, plus the rows it reaches by number
 at the rate of a loop that does nothing but add up such rows, drawn as often as the corpus's words occur. What
-a pass has to do is counted by the pass itself (`Pass.cost`): the least that its sums take, not what it does.
+a pass has to do is counted by the pass itself (`Pass.needs`): the least that its sums take, not what it does.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ from typing import Any
 from benchmarks.measure import machine
 from threepass import Corpus, MomentLabeler, ingest_shape
 from threepass.ingest.synthetic import SHAPES
-from threepass.model.plan import Plan
+from threepass.parts.sizes import feature_counts
 from threepass.passes.machine import measure_rates
+from threepass.passes.plan import Plan
 from threepass.tasks import map_tasks
 
 
@@ -50,10 +51,10 @@ def main() -> None:
 def against_limit(corpus: Corpus, model: MomentLabeler) -> dict[str, Any]:
     """Seconds of each pass of a fit that was just made, and the limits, measured now."""
     plan, seconds = model.plan(corpus), model.fit_stats_["seconds"]
-    decode = decode_seconds(corpus, plan.at_a_time)
+    decode = decode_seconds(corpus, plan.layout.at_a_time)
     passes = []
-    for stage, width in zip(*read_stages(plan, model.n_components), strict=True):
-        rates = measure_rates(corpus.stored_term_counts[0], width, plan.at_a_time, most_bytes=2**31)
+    for stage, width in zip(*read_stages(corpus, plan, model.n_components), strict=True):
+        rates = measure_rates(corpus.stored_term_counts[0], width, plan.layout.at_a_time, most_bytes=2**31)
         compute = rates.seconds(stage.cost)
         limit = max(compute, decode)
         passes.append(
@@ -73,11 +74,12 @@ def against_limit(corpus: Corpus, model: MomentLabeler) -> dict[str, Any]:
     return {"passes": passes, "worst_over_limit": max(row["over_limit"] for row in passes)}
 
 
-def read_stages(plan: Plan, n_components: int) -> tuple[list[Any], list[int]]:
+def read_stages(corpus: Corpus, plan: Plan, n_components: int) -> tuple[list[Any], list[int]]:
     """The three passes of a plan, and how wide the rows are that each reaches most."""
-    stages = {stage.name: stage for stage in plan.stages}
-    features = 0 if plan.sizes is None else plan.sizes.labels + plan.sizes.words
-    widths = [n_components + plan.oversampling, max(n_components, features), n_components]
+    stages = {price.name: price for price in plan.prices}
+    counts = feature_counts(corpus.n_docs, corpus.n_terms, corpus.n_labels)
+    features = counts.labels + counts.words if "head_dim" in plan.details else 0
+    widths = [n_components + plan.layout.oversampling, max(n_components, features), n_components]
     return [stages[name] for name in ("pairs", "triples", "labels")], widths
 
 

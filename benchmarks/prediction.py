@@ -22,12 +22,13 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from benchmarks.measure import machine
-from threepass import Corpus, MomentLabeler
+from threepass import Corpus, Predictor
 from threepass.corpus.rows import SparseRows
 from threepass.model.inputs import documents
-from threepass.parts.heads import Head, Seen
+from threepass.parts.blend import Blend, DocumentFeatures
 from threepass.parts.pruning import prune
 from threepass.parts.scoring import pruning_pays, top_labels
+from threepass.parts.terms import Dense, Side
 from threepass.types import Array
 
 THREADS = 2
@@ -37,7 +38,7 @@ SLAB = 128
 Best = tuple[Array, Array]
 
 
-def measure(model: MomentLabeler, corpus: Corpus, n_docs: int, k: int = 5) -> dict[str, Any]:
+def measure(model: Predictor, corpus: Corpus, n_docs: int, k: int = 5) -> dict[str, Any]:
     """Both ways on the first documents of a corpus, and what leaving labels out takes and spares.
 
     Parameters
@@ -47,27 +48,27 @@ def measure(model: MomentLabeler, corpus: Corpus, n_docs: int, k: int = 5) -> di
     k
         Labels of each.
     """
-    head = model._ranking_head()
+    blend = model.ranking_blend
     words = first_documents(model, corpus, n_docs)
     n_docs = words.n_rows
     share = max(1, -(-n_docs // THREADS))
     with threadpool_limits(1):
-        _ = head.tiles
+        _ = blend.tiles
         started = time.perf_counter()
-        _ = replace(head, plain=None).tiles
+        _ = replace(blend, plain=None).tiles
         index_seconds = time.perf_counter() - started
-        ((see_seconds, _),) = timed(n_docs, (lambda rows: head.see(words.slice(*rows)), share))
-        seen = head.see(words)
+        ((see_seconds, _),) = timed(n_docs, (lambda rows: blend.see(words.slice(*rows)), share))
+        seen = blend.see(words)
         (pruned_seconds, pruned), (dense_seconds, dense) = timed(
             n_docs,
-            (lambda rows: top_labels(head, some(seen, *rows), k), share),
-            (lambda rows: dense_labels(head, some(seen, *rows), k), SLAB),
+            (lambda rows: top_labels(blend, some(seen, *rows), k), share),
+            (lambda rows: dense_labels(blend, some(seen, *rows), k), SLAB),
         )
-        scored = n_scored(head, seen, k)
+        scored = n_scored(blend, seen, k)
     return {
-        "head": head.kind,
+        "head": blend.head,
         "documents": n_docs,
-        "labels": head.n_labels,
+        "labels": blend.n_labels,
         "k": k,
         "threads": THREADS,
         "seconds": pruned_seconds,
@@ -76,28 +77,28 @@ def measure(model: MomentLabeler, corpus: Corpus, n_docs: int, k: int = 5) -> di
         "topics_and_features_seconds": see_seconds,
         "times_faster_with_topics_and_features": (dense_seconds + see_seconds)
         / (pruned_seconds + see_seconds),
-        "share_of_labels_scored": float(scored.mean() / head.n_labels),
-        "documents_scored_whole": int((scored == head.n_labels).sum()),
-        **differences(head, seen, labels_of(pruned), labels_of(dense)),
+        "share_of_labels_scored": float(scored.mean() / blend.n_labels),
+        "documents_scored_whole": int((scored == blend.n_labels).sum()),
+        **differences(blend, seen, labels_of(pruned), labels_of(dense)),
         "index_seconds": index_seconds,
-        "index_bytes": head.tiles.nbytes,
-        "index_share_of_weights": head.tiles.nbytes / weights_bytes(head),
+        "index_bytes": blend.tiles.nbytes,
+        "index_share_of_weights": blend.tiles.nbytes / weights_bytes(blend),
         "machine": machine(),
     }
 
 
-def n_scored(head: Head, seen: Seen, k: int) -> Array:
+def n_scored(blend: Blend, seen: DocumentFeatures, k: int) -> Array:
     """(n,): how many labels `top_labels` scores of each document; all, where it gives a document up."""
-    if not pruning_pays(head.n_labels, k):
-        return np.full(seen.n_docs, head.n_labels)
+    if not pruning_pays(blend.n_labels, k):
+        return np.full(seen.n_docs, blend.n_labels)
     shape = seen.n_docs, k
-    scored = prune(head, seen, np.full(shape, -1, np.int32), np.full(shape, -np.inf, np.float32))
-    return np.where(scored < 0, head.n_labels, scored)
+    scored = prune(blend, seen, np.full(shape, -1, np.int32), np.full(shape, -np.inf, np.float32))
+    return np.where(scored < 0, blend.n_labels, scored)
 
 
-def weights_bytes(head: Head) -> int:
-    """Bytes of what is known of each label: Q, and A where there is one."""
-    return int(head.topics.Q.nbytes) + (0 if head.ridge is None else int(head.ridge.A.nbytes))
+def weights_bytes(blend: Blend) -> int:
+    """Bytes of what is known of each label in the dense terms, such as Q and A."""
+    return sum(int(term.labels.nbytes) for term in blend.terms if isinstance(term, Dense))
 
 
 def labels_of(parts: list[Best]) -> Array:
@@ -105,9 +106,9 @@ def labels_of(parts: list[Best]) -> Array:
     return np.concatenate([labels for labels, _ in parts])
 
 
-def first_documents(model: MomentLabeler, corpus: Corpus, n_docs: int) -> SparseRows:
-    """Words of the first documents, as the model's heads take them."""
-    blocks = documents(corpus.head(n_docs), None, model.n_features_in_)
+def first_documents(model: Predictor, corpus: Corpus, n_docs: int) -> SparseRows:
+    """Words of the first documents, as the model's parts take them."""
+    blocks = documents(corpus.head(n_docs), None, model.n_terms)
     return SparseRows.concatenate([blocks.read(i)[0] for i in range(blocks.n_blocks)])
 
 
@@ -129,47 +130,46 @@ def timed(n_docs: int, *ways: tuple[Callable[[tuple[int, int]], Any], int]) -> l
     return [(median(runs[1:]), result) for runs, result in zip(times, results, strict=True)]
 
 
-def some(seen: Seen, start: int, stop: int) -> Seen:
+def some(seen: DocumentFeatures, start: int, stop: int) -> DocumentFeatures:
     """What was seen of some documents."""
-    X = None if seen.X is None else seen.X.slice(start, stop)
-    P, F = (None if array is None else array[start:stop] for array in (seen.P, seen.F))
-    return Seen(stop - start, P, F, X)
+
+    def part(side: Side) -> Side:
+        return side.slice(start, stop) if isinstance(side, SparseRows) else side[start:stop]
+
+    return DocumentFeatures(stop - start, tuple(map(part, seen.sides)), seen.has_words[start:stop])
 
 
-def dense_labels(head: Head, seen: Seen, k: int) -> Best:
+def dense_labels(blend: Blend, seen: DocumentFeatures, k: int) -> Best:
     """The k best labels and what they are ranked by, from the scores of all labels."""
-    everything = slice(0, head.n_labels)
-    ranking = head.ranking(head.scores(seen, slice(0, seen.n_docs), everything), everything)
-    labels = np.argpartition(ranking, head.n_labels - k, axis=1)[:, -k:]
+    everything = slice(0, blend.n_labels)
+    ranking = blend.ranking(blend.scores(seen, slice(0, seen.n_docs), everything), everything)
+    labels = np.argpartition(ranking, blend.n_labels - k, axis=1)[:, -k:]
     values = np.take_along_axis(ranking, labels, axis=1)
     order = np.lexsort((labels, -values), axis=1)
     return np.take_along_axis(labels, order, axis=1), np.take_along_axis(values, order, axis=1)
 
 
-def differences(head: Head, seen: Seen, ours: Array, dense: Array) -> dict[str, Any]:
+def differences(blend: Blend, seen: DocumentFeatures, ours: Array, dense: Array) -> dict[str, Any]:
     """How many documents have other labels, or in another order, and by how much these labels differ."""
     rows = np.flatnonzero((ours != dense).any(axis=1))
     gaps = [0.0]
     for row in rows.tolist():
-        scores = [exact_scores(head, seen, row, labels[row]) for labels in (ours, dense)]
+        scores = [exact_scores(blend, seen, row, labels[row]) for labels in (ours, dense)]
         gaps.append(float((abs(scores[0] - scores[1]) / abs(scores[0])).max()))
     return {"documents_that_differ": len(rows), "largest_relative_gap_of_these": max(gaps)}
 
 
-def exact_scores(head: Head, seen: Seen, row: int, labels: Array) -> Array:
+def exact_scores(blend: Blend, seen: DocumentFeatures, row: int, labels: Array) -> Array:
     """(k,) float64: raw scores of some labels for one document."""
     scores = np.zeros(len(labels))
-    if seen.P is not None:
-        scores += head.topics.Q[labels].astype(np.float64) @ seen.P[row].astype(np.float64)
-    if head.ridge is None:
-        return scores
-    assert seen.F is not None
-    scores = np.sqrt(scores) * head.topics_weight
-    scores += head.ridge.A[labels].astype(np.float64) @ seen.F[row].astype(np.float64)
-    if head.memory is not None and seen.X is not None:
-        words = seen.X.slice(row, row + 1)
-        remembered = head.memory.take(words.indices).to_scipy(np.float64)
-        scores += words.values_as(np.float64) @ remembered.tocsc()[:, labels].toarray()
+    for term, side in zip(blend.terms, seen.sides, strict=True):
+        if isinstance(term, Dense):
+            products = term.labels[labels].astype(np.float64) @ side[row].astype(np.float64)
+            scores += np.sqrt(products) * term.root_weight if term.root_weight else products
+        else:
+            words = side.slice(row, row + 1)
+            postings = term.postings.take(words.indices).to_scipy(np.float64)
+            scores += words.values_as(np.float64) @ postings.tocsc()[:, labels].toarray()
     return scores
 
 
@@ -180,7 +180,7 @@ def main() -> None:
     parser.add_argument("--documents", type=int, default=4096)
     parser.add_argument("--top", type=int, default=5)
     arguments = parser.parse_args()
-    model, corpus = MomentLabeler.load(arguments.model), Corpus.open(arguments.corpus)
+    model, corpus = Predictor.load(arguments.model), Corpus.open(arguments.corpus)
     print(json.dumps(measure(model, corpus, arguments.documents, arguments.top), indent=2))
 
 

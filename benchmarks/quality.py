@@ -27,14 +27,15 @@ from benchmarks.datasets import data_folder, ingest_splits
 from benchmarks.measure import machine
 from threepass import Corpus, MomentLabeler
 from threepass.corpus.rows import SparseRows
+from threepass.linalg.basis import orthonormal
 from threepass.linalg.ridge import ridge_weights
 from threepass.parts.cross import Cross
-from threepass.parts.directions import label_directions, orthonormal, random_waves
-from threepass.parts.features import Features
-from threepass.parts.sizes import head_sizes
+from threepass.parts.directions import label_directions, random_waves
+from threepass.parts.ridge import Basis, Features, WordDirections
+from threepass.parts.sizes import feature_counts
 from threepass.parts.weighting import Weighting
+from threepass.passes.executors import Threads
 from threepass.passes.runner import Runner
-from threepass.passes.segments import segments
 
 TABLE_K = (50, 75, 100, 125, 150)
 AUTHOR = {  # the method's AUC in the paper author's own log, at the K of TABLE_K
@@ -89,7 +90,7 @@ def main() -> None:
                 tails=TAIL_WEIGHTS if arguments.tail else (),
             )
         if arguments.leml is not None:
-            ranks = arguments.leml or [head_sizes(train.n_docs, train.n_terms, train.n_labels).total]
+            ranks = arguments.leml or [feature_counts(train.n_docs, train.n_terms, train.n_labels).total]
             result["leml"] = [against_leml(train, rank) for rank in ranks]
     print(json.dumps(result, indent=2))
 
@@ -152,22 +153,19 @@ def against_leml(train: Corpus, rank: int) -> dict[str, Any]:
 def ridge_seconds(train: Corpus, rank: int) -> float:
     """What the ridge head takes beside the paper's passes, in reads of its own."""
     started = time.perf_counter()
-    sizes = head_sizes(train.n_docs, train.n_terms, train.n_labels)
-    if rank != sizes.total:
-        sizes = head_sizes(train.n_docs, train.n_terms, train.n_labels, rank)
+    counts = feature_counts(train.n_docs, train.n_terms, train.n_labels)
+    if rank != counts.total:
+        counts = feature_counts(train.n_docs, train.n_terms, train.n_labels, rank)
     weighting = Weighting.of_counts(*train.stored_term_counts)
-    omega = np.random.default_rng(0).standard_normal((train.n_terms, sizes.words), np.float32)
-    runner = Runner()
-    cross_pass = Cross(weighting, omega, train.n_labels, 0.0)
-    cross = runner.run(cross_pass, train, segments(train, cross_pass.accumulator_bytes))
-    directions = label_directions(cross["cross"], sizes.labels, 0, sizes.words)
-    directions[:, sizes.labels :] = cross["words"]
+    omega = np.random.default_rng(0).standard_normal((train.n_terms, counts.words), np.float32)
+    runner = Runner(Threads())
+    cross, own = runner.read([Cross(weighting, train.n_labels), WordDirections(weighting, omega)], train, {})
+    directions = label_directions(cross, counts.labels, 0, counts.words)
+    directions[:, counts.labels :] = own.words.finished()
     B = orthonormal(directions, overwrite=True)
-    feature_pass = Features(
-        weighting, B, *random_waves(B.shape[1], sizes.waves, 0), train.n_labels, held_out_share=0.0
-    )
-    moments = runner.run(feature_pass, train, segments(train, feature_pass.accumulator_bytes))
-    ridge_weights(moments["gram"], moments["labels"], 1.0)
+    basis = Basis(B, *random_waves(B.shape[1], counts.waves, 0))
+    (moments,) = runner.read([Features(weighting, basis, train.n_labels)], train, {})
+    ridge_weights(moments.gram, moments.labels, 1.0)
     return time.perf_counter() - started
 
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from .ingest.xmc import ingest_xmc
     from .model.labeler import MomentLabeler
     from .model.predictions import predict_to_file
+    from .model.predictor import Predictor
     from .model.text_predictions import predict_texts
     from .model.verify import check
     from .report.demo import run_demo
@@ -36,6 +37,7 @@ _HOMES = {
     "Manifest": "ingest.manifest",
     "MomentLabeler": "model.labeler",
     "Planted": "ingest.synthetic",
+    "Predictor": "model.predictor",
     "StoreError": "errors",
     "ThreepassError": "errors",
     "Tokenizer": "text.info",
@@ -64,6 +66,7 @@ __all__ = [
     "Manifest",
     "MomentLabeler",
     "Planted",
+    "Predictor",
     "StoreError",
     "ThreepassError",
     "Tokenizer",

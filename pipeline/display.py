@@ -1,4 +1,4 @@
-"""How results are shown: counts in words, and small tables of HTML in a notebook."""
+"""Counts in words, and small HTML tables for notebooks."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _CELL = "text-align:left;padding:.15em 1em .15em 0"
 
 
 def how_many(n: int, one: str, many: str | None = None) -> str:
-    """A count and what is counted; `many` where the plural is not just an s.
+    """A count with its noun. Pass `many` for a plural that is not just an added s.
 
     Examples
     --------
@@ -21,7 +21,7 @@ def how_many(n: int, one: str, many: str | None = None) -> str:
 
 
 def html_table(title: str, rows: Iterable[Iterable[object]], head: Iterable[object] = ()) -> str:
-    """A table with a title; every cell escaped.
+    """HTML of a table with a title, with every cell escaped.
 
     Examples
     --------

@@ -1,8 +1,8 @@
-"""How kernels are compiled, and where compiled code is kept from one process to the next.
+"""Compilation of kernels, and a cache of compiled code on disk.
 
-It lies in the user's cache directory (`$XDG_CACHE_HOME/threepass` or `~/.cache/threepass` on Linux), or in
-`NUMBA_CACHE_DIR` where that is set. Where nothing can be written, kernels are compiled in memory, and a
-warning says so once; numba's own cache would refuse to import them.
+The cache is in the user's cache directory (`$XDG_CACHE_HOME/threepass` or `~/.cache/threepass` on Linux), or
+in `NUMBA_CACHE_DIR` if that is set. If nothing can be written there, kernels are compiled in memory, and a
+warning says so once. With numba's own cache, their import would fail.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ import pickle
 import sys
 import threading
 import uuid
-import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -23,32 +23,64 @@ import numba
 import numpy as np
 import platformdirs
 
+from .warn import warn
+
 _SEAL = hashlib.sha256().digest_size
-_told = threading.Lock()
-"""Taken by the first to warn, and never released."""
+_warned = threading.Lock()
+"""Acquired by the first warning and never released."""
 
 
 def jit(function: Callable[..., Any] | None = None, **options: Any) -> Any:
-    """A compiled kernel that runs without the interpreter's lock; the decorator of every kernel.
+    """Compile a kernel so that it runs without the GIL. Every kernel has this decorator.
 
     Parameters
     ----------
     **options
-        As `numba.njit` takes them, such as `fastmath`.
+        Options of `numba.njit`, such as `fastmath`.
     """
     if function is None:
         return partial(jit, **options)
     kernel = numba.njit(nogil=True, **options)(function)
     kernel._cache = _KernelCache(function)
+    # numba's extensions add types that no kernel takes; they are loaded still before one is compiled
+    kernel._compilation_chain_init_hook = _no_extensions
     return kernel
 
 
-class _KernelCache:
-    """Compiled forms of a kernel on disk, in a file for each signature; what numba asks of a cache.
+@contextmanager
+def telling_of_compilation(tell: Callable[[bool], None]) -> Iterator[None]:
+    """Within, `tell(True)` is called when a kernel is compiled, and `tell(False)` when none is any more."""
+    from numba.core import event
 
-    Files appear whole under their names, so processes may write the same one at a time. One that is damaged,
-    or was made of other source code, counts as absent and is written anew. No failure here is a failure of
-    the kernel.
+    lock, running = threading.Lock(), 0
+
+    class Listener(event.Listener):  # type: ignore[misc]
+        def on_start(self, _: Any) -> None:
+            change(1)
+
+        def on_end(self, _: Any) -> None:
+            change(-1)
+
+    def change(by: int) -> None:
+        nonlocal running
+        with lock:
+            running += by
+            tell(running > 0)
+
+    with event.install_listener("numba:compile", Listener()):
+        yield
+
+
+def _no_extensions() -> None:
+    """Import no extension, such as `sparse`, in a process that has nothing to compile."""
+
+
+class _KernelCache:
+    """Numba's cache interface for one kernel, with a file for each compiled signature.
+
+    A file gets its name only when it is complete, so several processes may write the same one. A file that is
+    damaged, or was compiled from other source code, counts as absent and is replaced. If the cache fails, the
+    kernel still runs.
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
@@ -57,27 +89,29 @@ class _KernelCache:
 
     @property
     def cache_path(self) -> str:
-        """The folder of the files."""
+        """Folder of the cache files."""
         from numba.core import config
 
         own = hashlib.sha256(str(self._source.parent).encode()).hexdigest()[:16]
         return str(Path(config.CACHE_DIR or _user_folder(), f"{self._source.parent.name}-{own}"))
 
     def load_overload(self, signature: Any, context: Any) -> Any:
-        """What was compiled for a signature; None where there is nothing to be used."""
+        """Load the code compiled for a signature; None if there is none to use."""
         try:
             from numba.core.compiler import CompileResult
+            from numba.core.runtime import rtsys
 
-            context.refresh()
+            # what compiled code calls; `context.refresh()` would load the compiler too, and scipy.linalg
+            rtsys.initialize(context)
             data = self._path(signature, context.codegen()).read_bytes()
             if data[:_SEAL] != self._seal(data[_SEAL:]):
                 return None
             return CompileResult._rebuild(context, *pickle.loads(data[_SEAL:]))
-        except Exception:  # it is compiled
+        except Exception:  # numba then compiles it
             return None
 
     def save_overload(self, signature: Any, compiled: Any) -> None:
-        """Keep what was compiled for a signature, where that is possible."""
+        """Save the code compiled for a signature, if possible."""
         try:
             from numba.core.serialize import dumps
 
@@ -88,10 +122,10 @@ class _KernelCache:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             _write(path, self._seal(data) + data)
         except Exception as error:
-            _tell(error)
+            _warn_once(error)
 
     def flush(self) -> None:
-        """Do nothing: what is compiled anew takes the place of old files."""
+        """Do nothing: newly compiled code replaces old files."""
 
     def _path(self, signature: Any, codegen: Any) -> Path:
         versions = sys.implementation.cache_tag, numba.__version__, np.__version__
@@ -99,7 +133,7 @@ class _KernelCache:
         return Path(self.cache_path, f"{self._source.stem}.{self._function.__qualname__}-{key[:32]}.nbc")
 
     def _seal(self, data: bytes) -> bytes:
-        """A checksum of compiled code together with the source and the constants that it was made of."""
+        """Checksum of compiled code, its source and the constants it uses."""
         names = self._function.__globals__
         constants = sorted((name, value) for name, value in names.items() if isinstance(value, int | float))
         sources = _package_kernels() + self._source.read_bytes()
@@ -108,7 +142,7 @@ class _KernelCache:
 
 @cache
 def _package_kernels() -> bytes:
-    """A checksum of all kernels of the package: one may contain code of another."""
+    """Checksum of all kernels of the package, because one may inline code of another."""
     paths = sorted(Path(__file__).parent.rglob("*kernels.py"))
     return hashlib.sha256(b"".join(hashlib.sha256(path.read_bytes()).digest() for path in paths)).digest()
 
@@ -130,11 +164,10 @@ def _write(path: Path, data: bytes) -> None:
         raise
 
 
-def _tell(error: Exception) -> None:
-    """Warn once; workers leave it to the process that started them."""
-    if multiprocessing.parent_process() is None and _told.acquire(blocking=False):
-        warnings.warn(
-            f"Compiled code cannot be kept, so that every process compiles anew. Found: {error}. "
-            "Set NUMBA_CACHE_DIR to a directory that can be written.",
-            stacklevel=2,
+def _warn_once(error: Exception) -> None:
+    """Warn once. Worker processes stay silent, because the process that started them warns."""
+    if multiprocessing.parent_process() is None and _warned.acquire(blocking=False):
+        warn(
+            f"Compiled code cannot be kept, so every process compiles it again. Found: {error}. "
+            "Set NUMBA_CACHE_DIR to a writable directory.",
         )

@@ -1,4 +1,4 @@
-"""Stages of long work, and how they are reported while it runs."""
+"""Progress reports for the stages of long computations."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from threading import Lock
 Progress = Callable[[str, float, float], None]
 """Called as `progress(stage, done, total)`, from any thread.
 
-A total of 0 says that the stage has begun and is not counted; it lasts until the next one begins.
+A total of 0 means that the stage has begun but is not counted. It lasts until the next stage begins.
 """
 
 
 def begin(progress: Progress | None, stage: str) -> None:
-    """Report that a stage has begun that is not counted."""
+    """Report the start of a stage that is not counted."""
     if progress is not None:
         progress(stage, 0, 0)
 
 
 def counted(progress: Progress | None, stage: str, total: float) -> Callable[[float], None]:
-    """Begin a stage that is counted, and return what is told of each further amount, from any thread."""
+    """Begin a counted stage. Returns a function that adds an amount, from any thread."""
     lock, done = Lock(), 0.0
 
     def advance(amount: float) -> None:

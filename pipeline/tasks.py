@@ -1,27 +1,24 @@
-"""The one place where work is handed to Dask's local threads; `cluster_tasks` hands it to workers.
+"""The only module that runs tasks on Dask's local threads; `passes.cluster` runs them on workers.
 
-Tasks are the unit of parallelism. Linear algebra inside and between them runs on one BLAS thread: several
-would wait for each other at every step, and beside another busy process that takes up to thirty times as long
-as the steps.
+Tasks are the unit of parallelism. Linear algebra inside and between them runs on one BLAS thread. Several
+threads would wait for each other at every step, and on a busy machine they wait up to thirty times as long as
+they compute.
 """
 
 from __future__ import annotations
 
 import ctypes
 import os
+import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache, partial
 from itertools import count
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-import dask
-import dask.threaded
-import numpy as np  # noqa: F401  its BLAS, and scipy's own, have to be there to be found
-import scipy.linalg  # noqa: F401
-import threadpoolctl
-from dask.delayed import Delayed
+if TYPE_CHECKING:
+    from dask.delayed import Delayed
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -30,26 +27,26 @@ _run_numbers = count()
 _trim, _mallopt = (getattr(ctypes.CDLL(None), name, None) for name in ("malloc_trim", "mallopt"))  # glibc
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # names of its settings
 _GRACE_SECONDS = 0.5
-"""How long work that is given up waits for its running tasks, so that they write nothing behind its back."""
+"""Seconds that a failed run waits for its running tasks, so that they write nothing after it has ended."""
 _here = threading.local()
 
 
 def n_cpus() -> int:
-    """Processors this process may use."""
+    """Number of processors this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def give_back_memory() -> None:
-    """Hand freed memory back to the system, where the C library would keep it for threads that are gone."""
+    """Return freed memory to the system. The C library would keep it for threads that have ended."""
     if _trim is not None:
         _trim(0)
 
 
 def keep_memory() -> None:
-    """Let the C library keep freed memory until `give_back_memory`, in a worker of Dask's.
+    """Let the C library keep freed memory until `give_back_memory`; for Dask workers.
 
-    Workers are started with a setting that makes it map every larger array anew, page by page, which takes
-    longer than what is computed in a slab.
+    Dask starts workers with a setting under which every larger array is mapped again, page by page. This
+    takes longer than the computation on a slab.
     """
     if _mallopt is not None:
         _mallopt(_MMAP_THRESHOLD, 1 << 25)
@@ -57,17 +54,18 @@ def keep_memory() -> None:
 
 
 class _BlasLimit:
-    """One BLAS thread for as long as anybody asks for it, in whatever thread."""
+    """Limit of one BLAS thread, in force while any thread has taken it."""
 
     def __init__(self) -> None:
         self._lock, self._users = threading.Lock(), 0
-        self._before: list[tuple[Any, int]] = []
+        self._before: dict[str, tuple[Any, int]] = {}
 
     def take(self) -> None:
         with self._lock:
-            if self._users == 0:
-                self._before = [(library, library.num_threads) for library in _blas_libraries()]
-                for library, _ in self._before:
+            # scipy brings one of its own, and may be imported while another task is at it
+            for library in _blas_libraries("scipy.linalg" in sys.modules):
+                if library.filepath not in self._before:
+                    self._before[library.filepath] = library, library.num_threads
                     _set_threads(library, 1)
             self._users += 1
 
@@ -75,25 +73,29 @@ class _BlasLimit:
         with self._lock:
             self._users -= 1
             if self._users == 0:
-                for library, number in self._before:
+                for library, number in self._before.values():
                     _set_threads(library, number)
+                self._before.clear()
 
 
 _blas_limit = _BlasLimit()
 
 
 @cache
-def _blas_libraries() -> list[Any]:
-    """Those that are loaded. To look for them takes as long as to label a text."""
+def _blas_libraries(with_scipy: bool) -> list[Any]:
+    """Loaded BLAS libraries, with or without scipy's. Kept: a search takes as long as labelling a text."""
+    import numpy as np  # noqa: F401  its BLAS has to be there to be found
+    import threadpoolctl
+
     found = threadpoolctl.ThreadpoolController().lib_controllers
     return [library for library in found if library.user_api == "blas"]
 
 
 def _set_threads(library: Any, number: int) -> None:
-    """Set a library's threads, which the whole process shares.
+    """Set a library's number of threads for the whole process.
 
-    Newer versions of threadpoolctl let the first thread that asks have its way, and ignore all others until
-    it is cleared.
+    Newer versions of threadpoolctl obey the first thread that sets it and ignore all others, until that
+    thread is cleared.
     """
     clear = getattr(library, "clear_controlling_thread", lambda **_: None)
     clear(force=True)
@@ -103,7 +105,7 @@ def _set_threads(library: Any, number: int) -> None:
 
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
-    """One BLAS thread inside, for the whole process; may be nested, and used in many threads at a time."""
+    """Limit the whole process to one BLAS thread. May be nested, and used by many threads at a time."""
     _blas_limit.take()
     try:
         yield
@@ -114,15 +116,17 @@ def one_blas_thread() -> Iterator[None]:
 def map_tasks(
     function: Callable[[Item], Result], items: Sequence[Item], *, name: str, n_threads: int | None = None
 ) -> list[Result]:
-    """`[function(item) for item in items]`, each call a Dask task named `name`, on local threads.
+    """Run `[function(item) for item in items]` on local threads, each call a Dask task named `name`.
 
-    The first exception of any task is raised here, and so is KeyboardInterrupt; tasks not yet started are
-    dropped, and running ones end where they call `check_wanted`. A single item is no matter for threads.
+    Raises the first exception of any task, and KeyboardInterrupt. Tasks not yet started are then dropped, and
+    running ones end at their next `check_wanted`. A single item runs in the caller's thread.
     """
     if len(items) <= 1:
         return [function(item) for item in items]
+    import dask  # for more than one alone: it takes longer to import than a text to label
+
     run = _Run()
-    # partial: Dask looks for its own collections inside arguments, and there are none to find
+    # partial: keeps Dask from searching the arguments for its own collections
     calls = [
         dask.delayed(partial(run.call, function, item), pure=False)(dask_key_name=(name, i))
         for i, item in enumerate(items)
@@ -131,18 +135,18 @@ def map_tasks(
 
 
 class GivenUpError(Exception):
-    """Ends a task whose result nobody waits for any more."""
+    """Signal that ends a task whose result is no longer needed."""
 
 
 def check_wanted() -> None:
-    """End the task that this thread is at when its run was given up. Long tasks call it now and then."""
+    """End this thread's task if its run was given up. Long tasks call it now and then."""
     run = getattr(_here, "run", None)
     if run is not None and run.given_up:
         raise GivenUpError
 
 
 class _Run:
-    """The tasks of one call of `map_tasks` or `ordered_reduce`."""
+    """Tasks of one call of `map_tasks` or `ordered_reduce`."""
 
     def __init__(self) -> None:
         self.given_up = False
@@ -150,7 +154,7 @@ class _Run:
         self._changed = threading.Condition()
 
     def call(self, function: Callable[[Item], Result], item: Item, *_: None) -> Result:
-        """`function(item)`, as a task; after whatever else it is given, which it only waits for."""
+        """Call `function(item)` as a task. Any other arguments are only waited for."""
         with self._changed:
             if self.given_up:
                 raise GivenUpError
@@ -175,7 +179,10 @@ class _Run:
 
 
 def compute_all(tasks: Sequence[Delayed], n_threads: int | None = None) -> list[Any]:
-    """The results of delayed calls, on local threads, whatever client is the default."""
+    """Compute delayed calls on local threads, even if a Dask client is the default."""
+    import dask
+    import dask.threaded
+
     # the function itself: to look it up by its name, Dask would load all of its distributed scheduler
     return list(dask.compute(*tasks, scheduler=dask.threaded.get, num_workers=n_threads or n_cpus()))
 
@@ -189,30 +196,32 @@ def ordered_reduce(
     at_a_time: int | None = None,
     start: Any = None,
 ) -> Any:
-    """Merge `function(item)` of all items, one after the other in their order, as they are done.
+    """Merge `function(item)` of all items in order, while later items still run.
 
-    The result does not depend on how many run at a time, for the order of merging does not.
+    The order of merging is fixed, so the result does not depend on how many items run at a time.
 
     Parameters
     ----------
     merge
-        May add its second argument to its first in place: no result is used twice.
+        May add its second argument to its first in place, because no result is used twice.
     name
-        Task keys start with it.
+        Prefix of the task keys.
     at_a_time
-        Items in work or waiting to be merged, so that no more than one result more is ever held; as many as
-        there are processors when None.
+        Items that run or wait to be merged. At most this many results and the total are held. None: as many
+        as there are processors.
     start
-        What the first result is merged into; when None, the first result is where merging starts.
+        Value that the first result is merged into. None: merging starts with the first result.
     """
     if len(items) == 1:
         result = function(items[0])
         return result if start is None else merge(start, result)
+    import dask
+
     run, prefix = _Run(), f"{name}-{next(_run_numbers)}"
     at_a_time = at_a_time or n_cpus()
-    totals: list[Delayed] = []  # of the first item, the first two, ...
+    totals: list[Delayed] = []  # totals of the first item, the first two, ...
     for i, item in enumerate(items):
-        # partial: Dask looks for its own collections inside arguments, and there are none to find
+        # partial: keeps Dask from searching the arguments for its own collections
         call = dask.delayed(partial(run.call, function, item), pure=False)
         wait = [totals[i - at_a_time]] if i >= at_a_time else []
         task = call(*(dask.delayed(_nothing, pure=False)(total) for total in wait), dask_key_name=(prefix, i))
@@ -226,4 +235,4 @@ def ordered_reduce(
 
 
 def _nothing(_: Any) -> None:
-    """Stands for a result that is waited for but not used."""
+    """Replace a result that is waited for but not used."""

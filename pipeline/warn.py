@@ -6,7 +6,8 @@ import sys
 import warnings
 from types import FrameType
 
-_PACKAGE = __name__.partition(".")[0]
+_OWN = {__name__.partition(".")[0], "concurrent", "contextlib", "dask", "numba", "sklearn", "threading"}
+"""This package, and what calls it on behalf of users."""
 
 
 def warn(message: str, category: type[Warning] = UserWarning) -> None:
@@ -24,4 +25,4 @@ def warn(message: str, category: type[Warning] = UserWarning) -> None:
 def _is_own(frame: FrameType) -> bool:
     """Whether the frame is of this package, or of what it is called through."""
     name = frame.f_globals.get("__name__", "")
-    return name.partition(".")[0] in (_PACKAGE, "contextlib", "sklearn")
+    return name.partition(".")[0] in _OWN

@@ -1,4 +1,4 @@
-"""Slow, obvious predictions from a fitted model, document by document: the oracles of `tests/model`."""
+"""Slow, obvious predictions from a fitted model, document by document: oracles of `parts`."""
 
 from __future__ import annotations
 
@@ -32,20 +32,12 @@ def posterior(X, topics, pi):
     return P
 
 
-def label_scores(P, Q):
-    """(n, L): sum over topics of P[topic | document] P[label | topic]."""
-    return np.array([[sum(p * q for p, q in zip(row, label, strict=True)) for label in Q] for row in P])
-
-
-def head_scores(P, Q, F, A, X, C, topics_weight):
-    """(n, L): F A' + X C + b sqrt(P Q'), from dense matrices in double precision; any of them of width 0."""
+def dense_scores(F, A):
+    """(n, L): the sum over columns of F_d A_l, from dense matrices in double precision."""
     out = np.zeros((len(F), len(A)))
-    for d in range(len(F)):
-        for label in range(len(A)):
-            ridge = math.fsum(float(f) * float(a) for f, a in zip(F[d], A[label], strict=True))
-            memory = math.fsum(float(x) * float(c) for x, c in zip(X[d], C[:, label], strict=True))
-            share = math.fsum(float(p) * float(q) for p, q in zip(P[d], Q[label], strict=True))
-            out[d, label] = ridge + memory + topics_weight * math.sqrt(share)
+    for d, f in enumerate(F):
+        for label, a in enumerate(A):
+            out[d, label] = math.fsum(float(x) * float(y) for x, y in zip(f, a, strict=True))
     return out
 
 

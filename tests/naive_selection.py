@@ -1,4 +1,4 @@
-"""Slow, obvious shortlists, blends and calibration, pair by pair: oracles of `model`."""
+"""Slow, obvious shortlists, blends and calibration, pair by pair: oracles of `parts`."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ def measures(documents):
     }
 
 
-def blend(choice, strengths, ridge, memory, lengths, topics):
-    """(pairs,): ridge + a x·c / (|c| + damping) + b topics; the memory of a label never seen says nothing."""
-    row = ridge[strengths.index(choice.strength)]
+def blend(choice, strengths, ridge, products, lengths, shares):
+    """(pairs,): ridge + a x·c / (|c| + damping) + b sqrt(shares); a label never seen is not remembered."""
+    row = ridge[strengths.index(choice["ridge.strength"])]
     scores = []
-    for i in range(len(memory)):
-        below = lengths[i] + choice.damping
-        remembered = choice.memory * memory[i] / below if below > 0 else 0.0
-        scores.append(row[i] + remembered + (0.0 if topics is None else choice.topics * topics[i]))
+    for i in range(len(products)):
+        below = lengths[i] + choice["memory.damping"]
+        remembered = choice["memory.weight"] * products[i] / below if below > 0 else 0.0
+        scores.append(row[i] + remembered + choice["refined.weight"] * math.sqrt(shares[i]))
     return np.array(scores)
 
 

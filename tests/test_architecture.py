@@ -15,6 +15,7 @@ ROOT = Path(__file__).parent.parent / "pipeline"
 ROOMS = [
     "types",
     "errors",
+    "warn",
     "progress",
     "display",
     "jit",
@@ -67,6 +68,15 @@ def test_imports__are_relative(path: Path) -> None:
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.ImportFrom) and not node.level:
             assert (node.module or "").split(".")[0] not in ("threepass", "pipeline")
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_imports__for_one_command_are_made_where_they_are_used(path: Path) -> None:
+    for node in ast.parse(path.read_text()).body:
+        names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+        names += [node.module or ""] if isinstance(node, ast.ImportFrom) and not node.level else []
+        roots = {name.split(".")[0] for name in names}
+        assert not roots & {"cryptography", "jinja2", "markupsafe", "requests", "urllib3"}
 
 
 @pytest.mark.parametrize(

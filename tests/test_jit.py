@@ -39,7 +39,7 @@ def caches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A cache folder of the test's own, which does not exist yet; nobody has been warned."""
     monkeypatch.setattr(config, "CACHE_DIR", "")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "caches"))
-    monkeypatch.setattr(jit, "_told", threading.Lock())
+    monkeypatch.setattr(jit, "_warned", threading.Lock())
     return tmp_path / "caches"
 
 
@@ -160,6 +160,26 @@ def test_jit__first_calls_of_many_threads(tmp_path: Path, caches: Path) -> None:
     last = kernels(tmp_path)
     assert last.outer(3) == 8
     assert n_compiled(last) == 0
+
+
+def test_jit__kept_code_runs_without_what_compiles_it(tmp_path: Path) -> None:
+    """All kernels between a text and its row; arrays and tuples of them go in and out."""
+    code = (
+        "import sys; from threepass import Tokenizer; from threepass.corpus.encode import encode; "
+        "from threepass.text.terms import TermTable; from threepass.text.words import WordFinder, as_texts; "
+        "found = WordFinder(Tokenizer()).find([as_texts(['Rain in Spain'])]); "
+        "rows = encode(found, TermTable.of_names(['rain', 'spain']), Tokenizer(), 2); "
+        "print(rows.indices.tolist(), 'numba.np.arraymath' in sys.modules)"
+    )
+
+    def run() -> str:
+        return subprocess.run(
+            [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
+        ).stdout
+
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+    assert run() == "[0, 1] True\n"
+    assert run() == "[0, 1] False\n"
 
 
 def test_package__installed_and_home_read_only(tmp_path: Path) -> None:

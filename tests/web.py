@@ -27,6 +27,8 @@ class Web:
     """By how much the server is wrong about where a range starts."""
     stalled: threading.Event | None = None
     """When an answer is cut: keep the connection open, and silent, until this is set."""
+    encoding: str | None = None
+    """The Content-Encoding that answers claim, or None for none."""
     length: bool = True
     """Whether Content-Length is told; False sends the body in chunks."""
     asked: list[dict[str, str]] = field(default_factory=list)
@@ -76,6 +78,8 @@ def serve(files: dict[str, bytes]) -> Iterator[Web]:
                 self.send_response(200)
             if web.version:
                 self.send_header("ETag", web.version)
+            if web.encoding:
+                self.send_header("Content-Encoding", web.encoding)
             body = content[start:]
             cut = web.cut_after.pop(0) if web.cut_after else len(body)
             if web.length:

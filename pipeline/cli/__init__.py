@@ -1,13 +1,13 @@
-"""The command `threepass`: a file for each command."""
+"""The command `threepass`: a file for each command, which imports what it needs once it runs."""
 
 from __future__ import annotations
 
-from . import startup
+from .startup import begin
 
 
 def main() -> None:
     """Run the command line."""
-    startup.begin()
+    begin()
     from .app import main as run
 
     run()

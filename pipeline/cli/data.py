@@ -5,17 +5,19 @@ from __future__ import annotations
 import sys
 import time
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ..corpus.describe import in_brief
-from ..ingest.fetch import Fetched, data_folder, fetch_dataset, find_locally
-from ..ingest.manifest import Manifest, list_datasets
 from ..storage.destination import last_finished
 from .display import ProgressDisplay
 from .interrupt import leaves
 from .options import Commands, Json, Overwrite, Quiet, Threads, tell
+from .startup import loading
+
+if TYPE_CHECKING:
+    from ..ingest.fetch import Fetched
+    from ..ingest.manifest import Manifest
 
 data = typer.Typer(
     cls=Commands,
@@ -37,6 +39,9 @@ From = Annotated[
 @data.command("list", epilog="Example: threepass data list --from ~/data")
 def list_command(source: From = None, json_file: Json = None) -> None:
     """List the data sets whose manifests come with threepass."""
+    with loading():
+        from ..ingest.fetch import data_folder
+        from ..ingest.manifest import list_datasets
     folder = data_folder(source)
     manifests = list_datasets()
     rows = [_row(manifest, folder) for manifest in manifests]
@@ -72,6 +77,8 @@ def fetch(
     Counts that differ are listed, and the exit code is 1; the corpora are written all the same.
     """
     started = time.monotonic()
+    with loading(quiet):
+        from ..ingest.fetch import fetch_dataset
     leaves(_what_is_left)
     with ProgressDisplay(quiet) as progress:
         fetched = fetch_dataset(
@@ -108,12 +115,16 @@ def _row(manifest: Manifest, folder: Path | None) -> tuple[str, ...]:
 
 
 def _where(manifest: Manifest, folder: Path | None) -> str:
+    from ..ingest.fetch import find_locally
+
     if folder is not None and find_locally(manifest, folder):
         return "local"
     return "download" if manifest.is_downloadable else "manual"
 
 
 def _told(fetched: Fetched, seconds: float) -> str:
+    from ..corpus.describe import in_brief
+
     lines = []
     for split, path in fetched.paths.items():
         corpus = fetched.train if split == "train" else fetched.test

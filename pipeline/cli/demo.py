@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import textwrap
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ..display import how_many
-from ..ingest.docstrings import PACKAGES
-from ..report.demo import CORPUS, MODEL, REPORT, Demo, Prediction, run_demo
 from .display import ProgressDisplay
 from .options import Json, Quiet, tell
+from .startup import loading
+
+if TYPE_CHECKING:
+    from ..report.demo import Demo, Prediction
 
 _TOPICS = 8
 
@@ -32,6 +34,9 @@ def demo(
     json_file: Json = None,
 ) -> None:
     """Learn from the documentation of the Python libraries on this machine. Needs no data and no network."""
+    with loading(quiet):
+        from ..ingest.docstrings import PACKAGES
+        from ..report.demo import REPORT, run_demo
     with ProgressDisplay(quiet) as progress:
         done = run_demo(out, packages=packages or PACKAGES, overwrite=overwrite, progress=progress)
     numbers = {
@@ -47,6 +52,8 @@ def demo(
 
 
 def _lines(done: Demo) -> list[str]:
+    from ..report.demo import CORPUS, MODEL, REPORT
+
     corpus, model = done.corpus, done.model
     seconds = ", ".join(f"{stage} {value:.1f} s" for stage, value in done.seconds.items())
     sizes = ", ".join(

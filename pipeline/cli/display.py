@@ -5,17 +5,17 @@ from __future__ import annotations
 import sys
 import threading
 import time
+from bisect import bisect_right
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from itertools import accumulate
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING
 
-import numpy as np
-from numba.core import event
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
 
-from ..corpus.store import Corpus
+    from ..corpus.store import Corpus
 
 _SECONDS_BEFORE_LINE = 2.0
 _SECONDS_BETWEEN_LINES = 10.0
@@ -47,7 +47,7 @@ class ProgressDisplay:
     """
 
     corpus: Corpus | None = None
-    """Whose documents are counted, if any: then blocks and bytes are shown too."""
+    """The corpus whose documents are counted, if any: then blocks and bytes are shown too."""
 
     def __init__(self, quiet: bool = False, corpus: Corpus | None = None) -> None:
         self.corpus = corpus
@@ -61,7 +61,9 @@ class ProgressDisplay:
 
     def __enter__(self) -> ProgressDisplay:
         if not self._quiet:
-            self._stack.enter_context(event.install_listener("numba:compile", _Compiling(self)))
+            from ..jit import telling_of_compilation
+
+            self._stack.enter_context(telling_of_compilation(self.compiling))
             if self._bars is not None:
                 self._stack.enter_context(self._bars)
             else:
@@ -165,32 +167,15 @@ class ProgressDisplay:
         rate = f"{_short(stage.done / stage.seconds)}/s"
         if self.corpus is None:
             return rate
-        blocks = np.searchsorted(np.cumsum(self.corpus.block_rows), stage.done, side="right")
+        blocks = bisect_right(list(accumulate(self.corpus.block_rows.tolist())), stage.done)
         speed = float(self.corpus.block_bytes.sum()) * stage.done / stage.total / stage.seconds
         return f"{blocks}/{self.corpus.n_blocks} blocks, {rate}, {_short(speed)}B/s"
 
 
-class _Compiling(event.Listener):  # type: ignore[misc]
-    """Tells the display when kernels are compiled, which happens in the first run of all."""
-
-    def __init__(self, display: ProgressDisplay) -> None:
-        self._display = display
-        self._lock = threading.Lock()
-        self._n_running = 0
-
-    def on_start(self, _: Any) -> None:
-        self._change(1)
-
-    def on_end(self, _: Any) -> None:
-        self._change(-1)
-
-    def _change(self, by: int) -> None:
-        with self._lock:
-            self._n_running += by
-            self._display.compiling(self._n_running > 0)
-
-
 def _bars() -> Progress:
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
     # stdout is left alone: what is printed there must arrive as it is
     return Progress(
         TextColumn("{task.description:>13}"),

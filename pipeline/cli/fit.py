@@ -6,22 +6,24 @@ import sys
 import time
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..corpus.store import Corpus
 from ..display import how_many
 from ..errors import StoreError
-from ..model.labeler import MomentLabeler
-from ..passes.cluster.workers import DASHBOARD, Workers, connected
-from ..passes.machine import available_bytes, measure_rates
-from ..passes.plan import BASE_BYTES, SLOWER_THAN_LIMIT, gigabytes
 from ..progress import begin
 from ..storage.destination import last_finished
 from .display import ProgressDisplay
 from .interrupt import leaves
 from .options import Json, Overwrite, Quiet, Threads, tell
+from .startup import loading
+
+if TYPE_CHECKING:
+    from ..corpus.store import Corpus
+    from ..model.labeler import MomentLabeler
+
+DASHBOARD = "127.0.0.1:8787"
 
 # options, by the panel of the help that they stand in
 learning = partial(typer.Option, rich_help_panel="How it learns")
@@ -109,6 +111,10 @@ def fit(
 ) -> None:
     """Learn a model from a corpus, in three reads. After an interruption, the same command continues."""
     started = time.monotonic()
+    with loading(quiet):
+        from ..corpus.store import Corpus
+        from ..model.labeler import MomentLabeler
+        from ..passes.cluster.workers import Workers, connected
     # plain strings: `fit` refuses what it does not know, and names the choices
     choices: dict[str, Any] = {
         "head": head,
@@ -182,7 +188,7 @@ def _what_is_left(model: Path, kept: Path) -> str | None:
 
 
 def _head_text(labeler: MomentLabeler) -> str:
-    """What was chosen for the head, and what its scores mean."""
+    """The head that was chosen, and what its scores mean."""
     stats = labeler.fit_stats_
     features = (
         f", {how_many(stats['head_dim'], 'feature')} ({stats['head_dim_reason']})"
@@ -202,7 +208,10 @@ def _head_text(labeler: MomentLabeler) -> str:
 
 
 def _plan_text(labeler: MomentLabeler, corpus: Corpus) -> tuple[str, dict[str, Any]]:
-    """What a fit would take, at the speed that this machine has now; as text and as numbers."""
+    """Memory and time of a fit, at the speed that this machine has now; as text and as numbers."""
+    from ..passes.machine import available_bytes, measure_rates
+    from ..passes.plan import BASE_BYTES, SLOWER_THAN_LIMIT, gigabytes
+
     plan = labeler.plan(corpus)
     layout, rates = plan.layout, measure_rates(corpus.stored_term_counts[0], 128, labeler.threads)
     seconds = [SLOWER_THAN_LIMIT * rates.seconds(price.cost) for price in plan.prices]

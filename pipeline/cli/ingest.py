@@ -6,40 +6,36 @@ import sys
 import time
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from dask.utils import parse_bytes
-from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
-from ..corpus.describe import describe, in_brief
-from ..corpus.store import Corpus
 from ..errors import InputError
-from ..ingest.matrices import ingest_matrices
-from ..ingest.sources import find_files, read_names
-from ..ingest.spool import BLOCK_BYTES, IngestKeywords, IngestOptions
-from ..ingest.tables import table_kind
-from ..ingest.text import Tables, ingest_tables
-from ..ingest.vocabulary import Limits
-from ..ingest.xmc import ingest_xmc
 from ..progress import begin
-from ..text.info import Tokenizer
 from .display import ProgressDisplay
-from .options import Json, Overwrite, Quiet, Threads, tell
+from .options import (
+    DEFAULT_BLOCK,
+    BlockSize,
+    Dest,
+    Encoding,
+    Json,
+    Overwrite,
+    Quiet,
+    Threads,
+    block_bytes,
+    names_of,
+    of_tables,
+    tell_new,
+)
+from .startup import loading
 
-BlockSize = Annotated[
-    str, typer.Option("--block-size", metavar="SIZE", help="Size of a block once read, as in 20MB.")
-]
-Dest = Annotated[Path, typer.Argument(metavar="DEST", help="Where to write the corpus, as in train.zarr.")]
+if TYPE_CHECKING:
+    from ..corpus.store import Corpus
+    from ..ingest.spool import IngestKeywords
+
 # options, by the panel of the help that they stand in
-of_tables = partial(typer.Option, rich_help_panel="Tables of texts")
 of_words = partial(typer.Option, rich_help_panel="Words of texts")
 of_sparse_text = partial(typer.Option, rich_help_panel="Sparse text and matrices")
-Encoding = Annotated[
-    str | None,
-    of_tables(metavar="NAME", help="Of JSON lines and CSV, as in cp1252; UTF-8, or as they look, if absent."),
-]
-DEFAULT_BLOCK = f"{BLOCK_BYTES // 1_000_000}MB"
 
 
 def ingest(
@@ -115,6 +111,12 @@ def ingest(
 ) -> None:
     """Turn texts, sparse text or matrices into a corpus on disk."""
     started = time.monotonic()
+    with loading(quiet):
+        from ..ingest.spool import IngestKeywords, IngestOptions
+        from ..ingest.text import Tables, ingest_tables
+        from ..ingest.vocabulary import Limits
+        from ..ingest.xmc import ingest_xmc
+        from ..text.info import Tokenizer
     is_text = text is not None or like is not None or _are_tables(sources)
     with ProgressDisplay(quiet) as progress:
         begin(progress, "read")
@@ -151,29 +153,10 @@ def ingest(
     tell_new(corpus, dest, started, json_file)
 
 
-def block_bytes(size: str) -> int:
-    """Bytes of a size such as 20MB."""
-    try:
-        return int(parse_bytes(size))
-    except ValueError as error:
-        raise InputError(f"--block-size is not a size. Found '{size}'. Write it as in 20MB.") from error
-
-
-def tell_new(corpus: Corpus, dest: Path, started: float, json_file: Path | None) -> None:
-    """Tell of a new corpus."""
-    seconds = time.monotonic() - started
-    description = {**describe(corpus), "path": str(dest), "seconds": seconds}
-    size = f"{description['bytes_on_disk'] / 1e6:,.1f} MB on disk"
-    text = f"{dest}: {in_brief(description)}, {size}, in {seconds:.1f} s"
-    tell(text, description, json_file)
-
-
-def names_of(text: str | None) -> list[str] | None:
-    """Names separated by commas."""
-    return None if text is None else [name.strip() for name in text.split(",") if name.strip()]
-
-
 def _are_tables(sources: list[str]) -> bool:
+    from ..ingest.sources import find_files
+    from ..ingest.tables import table_kind
+
     if all(source.endswith(".npz") for source in sources):
         return False
     return table_kind(find_files(sources)[0]) is not None
@@ -183,7 +166,11 @@ def _stop_words(given: str | None) -> tuple[str, ...]:
     if given is None:
         return ()
     if given == "english":
+        from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
+
         return tuple(sorted(ENGLISH_STOP_WORDS))
+    from ..ingest.sources import read_names
+
     return tuple(dict.fromkeys(word.strip() for word in read_names(given) if word.strip()))
 
 
@@ -194,6 +181,9 @@ def _ingest_npz(
     label_names: Path | None,
     options: IngestKeywords,
 ) -> Corpus:
+    from ..ingest.matrices import ingest_matrices
+    from ..ingest.sources import read_names
+
     if len(sources) > 2:
         raise InputError(f"Matrices come as X.npz and Y.npz. Found {len(sources)} files. Give one or two.")
     return ingest_matrices(

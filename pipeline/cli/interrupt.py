@@ -8,7 +8,6 @@ thread that waits for the signal ends the process in its place.
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import signal
 import socket
@@ -20,7 +19,7 @@ from contextlib import contextmanager, suppress
 from typing import Any, NoReturn
 
 from ..storage.destination import last_finished, remove_unfinished
-from .startup import INTERRUPTED, quit_at_once
+from .startup import INTERRUPTED, is_loading, quit_at_once
 
 _SECONDS_TO_LEAVE = 1.2
 _SHOW_CURSOR = "\x1b[?25h"
@@ -71,8 +70,12 @@ def interruptible() -> Iterator[None]:
 
 def end() -> NoReturn:
     """End the process at once: clean up, say what is left, and wait for nobody."""
+    if is_loading():
+        quit_at_once()
     if not _ending.acquire(blocking=False):
         time.sleep(60)  # another thread is at it
+    import multiprocessing
+
     for child in multiprocessing.active_children():
         child.kill()
     remove_unfinished()
@@ -85,6 +88,8 @@ def end() -> NoReturn:
 
 def _interrupt(*_: object) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if is_loading():
+        quit_at_once()
     raise KeyboardInterrupt
 
 

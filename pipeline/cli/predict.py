@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from ..corpus.store import Corpus
 from ..display import how_many
-from ..model.labeler import MomentLabeler
-from ..model.predictions import corpus_records, predict_to_file, prediction_lines, write_records
-from ..model.text_predictions import stream_predictions, text_predictions
 from ..progress import begin
 from .display import ProgressDisplay
-from .ingest import Encoding, names_of
-from .options import Overwrite, Quiet
+from .options import Encoding, Overwrite, Quiet, names_of
+from .startup import loading
 
 
 def predict(
@@ -49,31 +45,33 @@ def predict(
     quiet: Quiet = False,
 ) -> None:
     """Predict the best labels of every document."""
+    with loading(quiet):
+        from ..corpus.store import Corpus
+        from ..model.predictions import corpus_records, predict_to_file, prediction_lines, write_records
+        from ..model.predictor import Predictor
+        from ..model.text_predictions import stream_predictions, text_predictions
     with ProgressDisplay(quiet) as progress:
         begin(progress, "load")
-        labeler = MomentLabeler.load(model)
+        predictor = Predictor.load(model)
     # results and bars would overwrite each other where both go to the terminal
     hidden = out == Path("-") and sys.stdout.isatty()
     with ProgressDisplay(quiet or hidden) as progress:
         if Path(source).is_dir() or "://" in source:
             corpus = Corpus.open(source)
             if out == Path("-"):
-                sys.stdout.writelines(prediction_lines(corpus_records(labeler, corpus, top, progress)))
+                sys.stdout.writelines(prediction_lines(corpus_records(predictor, corpus, top, progress)))
                 return
-            predict_to_file(labeler, corpus, out, k=top, overwrite=overwrite, progress=progress)
+            predict_to_file(predictor, corpus, out, k=top, overwrite=overwrite, progress=progress)
             n_docs = corpus.n_docs
         else:
             columns = names_of(text)
+            reading: dict[str, Any] = {"text": columns, "encoding": encoding, "strict": strict}
             if source == "-":
-                found = stream_predictions(
-                    labeler, sys.stdin.buffer, k=top, text=columns, encoding=encoding, strict=strict
-                )
+                found = stream_predictions(predictor, sys.stdin.buffer, k=top, **reading)
             else:
-                found = text_predictions(
-                    labeler, source, k=top, text=columns, encoding=encoding, strict=strict, progress=progress
-                )
+                found = text_predictions(predictor, source, k=top, progress=progress, **reading)
             if out == Path("-"):
                 sys.stdout.writelines(prediction_lines(found.records))
                 return
-            n_docs = write_records(found, out, labeler.label_names_, overwrite=overwrite)
+            n_docs = write_records(found, out, predictor.label_names, overwrite=overwrite)
     print(f"{out}: the {how_many(top, 'best label')} of {how_many(n_docs, 'document')}")

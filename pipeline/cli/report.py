@@ -1,4 +1,4 @@
-"""The command `threepass report`."""
+"""The command `threepass report`: a model as one HTML page."""
 
 from __future__ import annotations
 
@@ -7,13 +7,11 @@ from typing import Annotated
 
 import typer
 
-from ..corpus.store import Corpus
 from ..errors import InputError
-from ..model.labeler import MomentLabeler
 from ..progress import begin
-from ..report.page import write_report
 from .display import ProgressDisplay
 from .options import Json, Quiet, tell
+from .startup import loading
 
 
 def report(
@@ -30,6 +28,10 @@ def report(
     """Write one HTML page about a model: topics, labels, guarantee, time, memory; accuracy and examples."""
     if out.suffix not in (".html", ".htm"):
         raise InputError(f"The report is an HTML page. Found {out}. Choose a name that ends in .html.")
+    with loading(quiet):
+        from ..corpus.store import Corpus
+        from ..model.labeler import MomentLabeler
+        from ..report.page import write_report
     with ProgressDisplay(quiet) as progress:
         begin(progress, "load")
         labeler = MomentLabeler.load(model)

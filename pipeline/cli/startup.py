@@ -1,48 +1,49 @@
-"""The seconds in which the command loads its libraries: a terminal says so, and Ctrl-C ends them quietly."""
+"""The seconds in which a command loads its libraries: a terminal says so, and Ctrl-C ends them quietly."""
 
 from __future__ import annotations
 
 import os
 import signal
 import sys
-from pathlib import Path
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import NoReturn
 
 INTERRUPTED = 130
 """Exit code after Ctrl-C, as shells have it: 128 and the number of the signal."""
-_LOADING = "threepass: loading ..."
-_shown: list[str] = []
-
-
-def quit_at_once(*_: object) -> None:
-    """Handle Ctrl-C where nothing has begun that would have to be cleaned up."""
-    if _shown:
-        os.write(2, b"\n")
-    os._exit(INTERRUPTED)
-
-
-def _is_command() -> bool:
-    """Whether this process is the command: not a program that imports the library, nor one of its workers."""
-    return Path("".join(sys.argv[:1])).name == "threepass" and "multiprocessing.spawn" not in sys.modules
+_LINE = "threepass: loading ..."
+_is_loading = _is_shown = False
 
 
 def begin() -> None:
-    """Called before anything else is imported."""
-    if not _is_command():
-        return
+    """Let Ctrl-C end the process quietly; called before anything else is imported."""
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, quit_at_once)
-    if _shows():
-        print(_LOADING, end="", file=sys.stderr, flush=True)
-        _shown.append(_LOADING)
 
 
-def loaded() -> None:
-    """Take the line away."""
-    while _shown:
-        print("\r" + " " * len(_shown.pop()), end="\r", file=sys.stderr, flush=True)
+@contextmanager
+def loading(quiet: bool = False) -> Iterator[None]:
+    """Show a line in a terminal while the libraries of a command are imported."""
+    global _is_loading, _is_shown
+    _is_loading = True
+    try:
+        if not quiet and sys.stderr is not None and sys.stderr.isatty():
+            print(_LINE, end="", file=sys.stderr, flush=True)
+            _is_shown = True
+        yield
+    finally:
+        if _is_shown:
+            print("\r" + " " * len(_LINE), end="\r", file=sys.stderr, flush=True)
+        _is_loading = _is_shown = False
 
 
-def _shows() -> bool:
-    """Not where no progress is wanted, nor where a shell only asks for completions."""
-    wanted = not {"-q", "--quiet"} & set(sys.argv) and "_THREEPASS_COMPLETE" not in os.environ
-    return wanted and sys.stderr is not None and sys.stderr.isatty()
+def is_loading() -> bool:
+    """Whether a command is at its imports still, and has begun nothing that would have to be cleaned up."""
+    return _is_loading
+
+
+def quit_at_once(*_: object) -> NoReturn:
+    """Handle Ctrl-C where nothing has begun that would have to be cleaned up."""
+    if _is_shown:
+        os.write(2, b"\n")
+    os._exit(INTERRUPTED)

@@ -1,1 +1,1 @@
-"""What is stored: the on-disk format and the corpus that reads it."""
+"""The corpus: its format on disk, and the class that reads it."""

@@ -1,4 +1,4 @@
-"""Matrices of any library as canonical sparse rows. Libraries are recognised without being imported."""
+"""Conversion of any library's matrices to canonical sparse rows. Imports no library to recognise it."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from .store import Corpus
 
 
 def is_dask(matrix: Any) -> bool:
-    """Whether it is a Dask array."""
+    """Whether the matrix is a Dask array."""
     return _package(matrix) == "dask"
 
 
 def is_pydata(matrix: Any) -> bool:
-    """Whether it is an array of pydata/sparse."""
+    """Whether the matrix is a pydata/sparse array."""
     return _package(matrix) == "sparse"
 
 
@@ -28,7 +28,7 @@ def _package(value: Any) -> str:
 
 
 def as_scipy(matrix: Any) -> Any:
-    """Sparse matrices of any library as scipy's, and lists as arrays; what is lazy stays so."""
+    """Convert sparse matrices of any library to scipy's, and lists to arrays. Lazy matrices stay lazy."""
     if matrix is None or is_dask(matrix) or isinstance(matrix, Corpus | str | Path):
         return matrix
     if is_pydata(matrix):
@@ -41,12 +41,12 @@ def as_scipy(matrix: Any) -> Any:
 
 
 def as_rows(matrix: Any, name: str, indicator: bool = False) -> SparseRows:
-    """A matrix in memory as canonical sparse rows; the matrix itself is left as it is.
+    """Canonical sparse rows of a matrix in memory, which does not change.
 
     Parameters
     ----------
     indicator
-        Only ask whether a value is 0, as for labels.
+        Drop the values and keep only which are not 0, as for labels.
     """
     csr = scipy.sparse.csr_array(as_scipy(matrix))
     if csr.dtype.kind not in "buif":
@@ -62,7 +62,7 @@ def as_rows(matrix: Any, name: str, indicator: bool = False) -> SparseRows:
     if (csr.data < 0).any():
         raise InputError(
             f"{name} holds negative values. Found in row {_row_of(csr, csr.data < 0)}. "
-            "Negative values in data are neither counts nor labels."
+            "Give counts and labels of 0 or more."
         )
     values = None if indicator or csr.dtype == bool else csr.data
     return SparseRows(csr.indptr.astype(np.int64), csr.indices.astype(np.int32), values, csr.shape[1])

@@ -1,7 +1,7 @@
-"""Teach Dask the true size and a deterministic token of sparse blocks.
+"""Sizes and deterministic tokens of sparse blocks, registered with Dask.
 
-Without this `dask.sizeof.sizeof` sees 56 bytes in a block of 64 MB, so that a worker never starts to
-spill, and `dask.base.tokenize` answers differently each time for a scipy matrix.
+Without them `dask.sizeof.sizeof` sees 56 bytes in a block of 64 MB, so a worker never starts to spill, and
+`dask.base.tokenize` gives a scipy matrix a new token each time.
 """
 
 from __future__ import annotations

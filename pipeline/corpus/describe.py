@@ -1,4 +1,4 @@
-"""What a corpus looks like: its numbers as a dictionary, and as text for a terminal."""
+"""Description of a corpus: its numbers as a dictionary, and as text for a terminal."""
 
 from __future__ import annotations
 
@@ -46,13 +46,13 @@ def describe(corpus: Corpus) -> dict[str, Any]:
 
 
 def in_brief(description: dict[str, Any]) -> str:
-    """The size of a corpus, in a few words."""
+    """Size of a corpus, in a few words."""
     n_docs, *sizes = (how_many(description[f"{noun}s"], noun) for noun in ("document", "term", "label"))
     return f"{n_docs} x {', '.join(sizes)}"
 
 
 def render(description: dict[str, Any]) -> str:
-    """The description as text, for people."""
+    """Text of a description, for a terminal."""
     d = description
     bits = f"words take {d['bits_per_nonzero']:.1f} bits a nonzero"
     lines = [
@@ -121,8 +121,8 @@ def _summary(counts: Array) -> dict[str, Any]:
 
 
 def _histogram(counts: Array) -> list[tuple[str, int]]:
-    """How many counts lie in 0, 1, 2-3, 4-7, 8-15, ..."""
-    filled = np.bincount(np.frexp(counts.astype(np.float64))[1])  # frexp: how many bits a count has
+    """Number of counts in each of 0, 1, 2-3, 4-7, 8-15, ..."""
+    filled = np.bincount(np.frexp(counts.astype(np.float64))[1])  # frexp: the number of bits of a count
     spans = []
     for bit, count in enumerate(filled.tolist()):
         low, high = (0, 0) if bit == 0 else (2 ** (bit - 1), 2**bit - 1)

@@ -1,54 +1,58 @@
 """The corpus on disk, version 1.
 
-A corpus is a zarr v3 group. Documents are cut into *blocks*; block 7 lies in the groups `X/00007` (words)
-and `Y/00007` (labels), each a CSR matrix with AnnData's attributes, so that other tools open a block:
+A corpus is a zarr v3 group. Documents are cut into *blocks*. Block 7 is in the groups `X/00007` (words) and
+`Y/00007` (labels). Each is a CSR matrix with AnnData's attributes, so that other tools can open a block:
 
 =====================  ==========================================================================
 `X/00007/indptr`       int64, (rows + 1,)
 `X/00007/indices`      int32, sorted and unique in each row
-`X/00007/data`         the values, in one type for the whole corpus (below)
+`X/00007/data`         values, in one type for the whole corpus (see below)
 attributes             `encoding-type: csr_matrix`, `encoding-version: 0.1.0`, `shape`
 =====================  ==========================================================================
 
-Beside the blocks, in the root group:
+The root group also holds:
 
 =====================  ==========================================================================
-`term_ids`             int32 (D,): the id that column j of X had in the source
-`term_counts`          int64 (D,): in how many documents term j occurs; never increasing
-`label_counts`         int64 (L,): on how many documents label l is
+`term_ids`             int32 (D,): source id of column j of X
+`term_counts`          int64 (D,): number of documents with term j; never increasing
+`label_counts`         int64 (L,): number of documents with label l
 `names/terms/bytes`    optional: all names as one UTF-8 string, in column order, ...
 `names/terms/offsets`  ... and where each begins and ends in it, int64 (D + 1,); likewise `labels`
-`origins/rows`         optional: int64 (N,), the number of each document's row in its file
-`origins/files`        optional: int32 (N,), which of the `files` of the source it is in
+`origins/rows`         optional: int64 (N,), row number of each document in its file
+`origins/files`        optional: int32 (N,), number of its file among the source's `files`
 `origins/ids/bytes`    optional: the documents' ids as JSON, one after the other, and ...
 `origins/ids/offsets`  ... where each begins and ends, int64 (N + 1,)
 =====================  ==========================================================================
 
-Columns of X are ranked by document frequency, ties by source id: the codec then needs a third fewer bits,
-and the rows of D x K matrices that are read most lie together. Columns of Y keep their source ids.
+Columns of X are ranked by document frequency, ties by source id. The codec then needs a third fewer bits, and
+the rows of D x K matrices that are read most are close together. Columns of Y keep their source ids.
 
 Values are positive; zeros are not stored. Their type is the smallest that holds all of them, named by the
 attribute `values`: `ones` (then `data` is a zarr array with fill value 1 and no chunk at all), `uint8`,
 `uint16`, `uint32`, `float32` or `float64`. Y is always `ones`.
 
-The root's attribute `threepass` is written last. It holds the format's name and version, the counts, for
-each block its rows, nonzeros and the CRC-32C of its decoded arrays, the fingerprint, which changes with any
-of it, and as `crc32c` the checksums of all arrays that are read by themselves: those of the root, and the
-`indptr` of each block. Where the corpus was made of texts, `text` says how: the tokenizer's settings and the
-columns of the source. A group without the attribute is unfinished and does not open.
+The root's attribute `threepass`, called the mark, is written last. It holds the format's name and version,
+the counts, and for each block its rows, its nonzeros and the CRC-32C of its decoded arrays. Its fingerprint
+changes with any of these. Its `crc32c` holds the checksums of the arrays that are read separately: those of
+the root, and the `indptr` of each block. In a corpus of texts, `text` holds the tokenizer's settings and the
+source's columns. A group without the attribute is unfinished and does not open.
 
 What is verified, and when
 --------------------------
-*On opening*: the mark against its own checksum; that the counts in it add up; that the arrays of the root
-have the types and shapes that follow from it; and, on a local disk, that the files of every block are large
-enough to hold what it says. *On reading* a block: its checksum, that row starts increase from 0 to the number
-of nonzeros, that columns are in range, sorted and unique in each row, that values are positive and finite. On
-reading `term_ids`, that they are all ids, each once; the counts, that they add up to the nonzeros of all
-blocks; names, that they are UTF-8, one for each column; origins, that each document has one, in a file that
-the source has; and all against their checksums. *On every access* what `threepass.storage.guard` says.
-`threepass check` reads everything, counts terms and labels again, and
-computes the fingerprint again, which also finds damage in corpora from before marks, counts and names had
-checksums.
+*On opening*: the mark matches its own checksum; its counts add up; the root's arrays have the types and
+shapes that it implies; and, on a local disk, the files of every block are large enough for its arrays.
+
+*On reading a block*: its checksum matches; row starts are in order from 0 to the number of nonzeros; columns
+are in range, sorted and unique in each row; values are positive and finite.
+
+*On reading an array of the root*: its checksum matches; `term_ids` holds every id once; the counts add up to
+the nonzeros of all blocks; there is one name in UTF-8 for each column; each document has an origin, in a file
+that the source has.
+
+*On every access*: the checks of `threepass.storage.guard`.
+
+`threepass check` reads everything, and computes the counts and the fingerprint again. This also finds damage
+in old corpora whose marks, counts and names have no checksums.
 """
 
 from __future__ import annotations
@@ -76,10 +80,10 @@ FORMAT = "threepass-corpus"
 VERSION = 1
 VALUE_TYPES = ("ones", "uint8", "uint16", "uint32", "float32", "float64")
 MAX_COLUMNS = 2**27
-"""Widest matrix the format takes: several arrays of this length must fit in memory."""
+"""Most columns of a matrix, because several arrays of this length must fit in memory."""
 
 _MAX_COUNT = 2**48
-"""No corpus is larger; what is can be added up without care."""
+"""Largest count that is accepted, so that sums of counts cannot overflow."""
 
 Side = Literal["X", "Y"]
 SIDES: tuple[Side, Side] = ("X", "Y")
@@ -87,7 +91,7 @@ SIDES: tuple[Side, Side] = ("X", "Y")
 
 @dataclass(frozen=True, slots=True)
 class BlockInfo:
-    """What the root says of one block."""
+    """Metadata of one block, from the mark."""
 
     n_docs: int
     x_nnz: int
@@ -98,7 +102,7 @@ class BlockInfo:
 
 @dataclass(frozen=True, slots=True)
 class CorpusInfo:
-    """What the root says of the corpus: the attribute `threepass`, without its name and version."""
+    """Metadata of the corpus: the mark without its name and version."""
 
     n_docs: int
     n_terms: int
@@ -108,12 +112,12 @@ class CorpusInfo:
     fingerprint: str
     source: dict[str, Any] = field(default_factory=dict)
     crc32c: dict[str, int] = field(default_factory=dict)
-    """By path, of arrays that are read by themselves; empty in corpora from before there were any."""
+    """Checksums of the arrays that are read separately, by path; empty in old corpora."""
     text: TextInfo | None = None
-    """How texts became words; None where there were none."""
+    """Tokenizer and columns of the texts; None if the corpus was not made of texts."""
 
     def nnz(self, side: Side) -> int:
-        """Nonzeros of all blocks."""
+        """Nonzeros of one side of all blocks."""
         return sum(block.x_nnz if side == "X" else block.y_nnz for block in self.blocks)
 
 
@@ -122,7 +126,7 @@ def block_path(side: Side, number: int) -> str:
 
 
 def write_rows(root: zarr.Group, side: Side, number: int, rows: SparseRows) -> tuple[int, dict[str, int]]:
-    """Write one side of one block; returns its checksum, and that of its `indptr` by path.
+    """Write one side of one block. Returns its checksum, and the checksum of its `indptr` by path.
 
     No two tasks may write the same block.
     """
@@ -139,7 +143,7 @@ def write_rows(root: zarr.Group, side: Side, number: int, rows: SparseRows) -> t
 
 
 def read_rows(root: zarr.Group, info: CorpusInfo, side: Side, number: int) -> SparseRows:
-    """Read one side of one block and check it against what the root says of it."""
+    """Read one side of one block and check it against the mark."""
     block = info.blocks[number]
     nnz, n_columns, crc = {
         "X": (block.x_nnz, info.n_terms, block.x_crc32c),
@@ -154,7 +158,7 @@ def read_rows(root: zarr.Group, info: CorpusInfo, side: Side, number: int) -> Sp
         rows = SparseRows(indptr, indices, values, n_columns)
         if checksum(rows) != crc:
             raise DamageError(path, "its checksum does not match")
-        # A checksum can be made to match, and compiled loops do not look where they write.
+        # A checksum can be forged, and compiled loops do not check where they write.
         if (flaw := rows.flaw()) is not None:
             raise DamageError(path, flaw)
         if values is not None and nnz and not (values.min() > 0 and values.max() < np.inf):
@@ -163,7 +167,7 @@ def read_rows(root: zarr.Group, info: CorpusInfo, side: Side, number: int) -> Sp
 
 
 def read_lengths(root: zarr.Group, info: CorpusInfo, side: Side, number: int) -> Array:
-    """(rows,) int64: nonzeros of each row of one side of one block, without reading them."""
+    """(rows,) int64: nonzeros of each row of one side of one block. Reads only its `indptr`."""
     path = f"{block_path(side, number)}/indptr"
     with refusing():
         n_docs = info.blocks[number].n_docs
@@ -171,7 +175,7 @@ def read_lengths(root: zarr.Group, info: CorpusInfo, side: Side, number: int) ->
         lengths = np.diff(indptr)
         nnz = info.blocks[number].x_nnz if side == "X" else info.blocks[number].y_nnz
         if indptr[0] != 0 or indptr[-1] != nnz or (lengths < 0).any():
-            raise DamageError(path, f"its rows do not start one after the other, from 0 to {nnz}")
+            raise DamageError(path, f"its row starts are not in order from 0 to {nnz}")
     return lengths
 
 
@@ -182,7 +186,7 @@ def checksum(rows: SparseRows) -> int:
 
 
 def read_term_ids(root: zarr.Group, info: CorpusInfo) -> Array:
-    """(n_terms,) int32: the id that each column of X had in the source."""
+    """(n_terms,) int32: source id of each column of X."""
     with refusing():
         ids = arrays.read_array(root, "term_ids", (info.n_terms,), np.int32, crc=info.crc32c.get("term_ids"))
         seen = np.zeros(len(ids), bool)
@@ -194,21 +198,21 @@ def read_term_ids(root: zarr.Group, info: CorpusInfo) -> Array:
 
 
 def read_counts(root: zarr.Group, info: CorpusInfo, side: Side) -> Array:
-    """(columns,) int64: in how many documents each term occurs, or on how many each label is."""
+    """(columns,) int64: number of documents with each term or label."""
     name, n_columns = ("term_counts", info.n_terms) if side == "X" else ("label_counts", info.n_labels)
     with refusing():
         counts = arrays.read_array(root, name, (n_columns,), np.int64, crc=info.crc32c.get(name))
         if len(counts) and not (counts.min() >= 0 and counts.max() <= info.n_docs):
             raise DamageError(name, f"they are not all between 0 and the {info.n_docs} documents")
         if side == "X" and (np.diff(counts) > 0).any():
-            raise DamageError(name, "they increase, and terms should be ranked by them")
+            raise DamageError(name, "they increase, but terms should be ranked by them")
         if counts.sum() != info.nnz(side):
             raise DamageError(name, f"they do not add up to the {info.nnz(side)} nonzeros of all blocks")
     return counts
 
 
 def read_names(root: zarr.Group, info: CorpusInfo, side: Side) -> list[str] | None:
-    """The names of the columns, or None when the source had none."""
+    """Names of the columns, or None if the source had none."""
     what, n = ("terms", info.n_terms) if side == "X" else ("labels", info.n_labels)
     with refusing():
         there = f"names/{what}/bytes" in info.crc32c if info.crc32c else arrays.holds(root, f"names/{what}")
@@ -216,9 +220,9 @@ def read_names(root: zarr.Group, info: CorpusInfo, side: Side) -> list[str] | No
 
 
 def fingerprint(root: zarr.Group, info: CorpusInfo) -> str:
-    """A name for exactly this content, cut in exactly these blocks."""
+    """Hash of exactly this content, cut into exactly these blocks."""
     said = {**asdict(info), "fingerprint": "", "source": {}}
-    del said["crc32c"], said["text"]  # the fingerprint is older
+    del said["crc32c"], said["text"]  # the fingerprint is older than these
     digest = hashlib.sha256(json.dumps([VERSION, said]).encode())
     with refusing():
         for name, dtype in (
@@ -232,18 +236,18 @@ def fingerprint(root: zarr.Group, info: CorpusInfo) -> str:
 
 
 def write_info(root: zarr.Group, info: CorpusInfo) -> None:
-    """Write the completion mark: the last thing an ingest does."""
+    """Write the mark, which completes an ingest."""
     text = None if info.text is None else info.text.as_dict()
     write_mark(root, FORMAT, VERSION, {**asdict(info), "text": text})
 
 
 def open_root(location: Location) -> tuple[zarr.Group, CorpusInfo]:
-    """Open a corpus for reading and validate what its root says.
+    """Open a corpus for reading and validate its mark.
 
     Raises
     ------
     StoreError
-        Nothing is there, or it is not a corpus, unfinished, of a newer version, or contradicts itself.
+        There is no corpus, or it is unfinished, of a newer version, or contradicts itself.
     """
     root, info = read_info(location)
     with refusing():
@@ -264,14 +268,14 @@ def open_root(location: Location) -> tuple[zarr.Group, CorpusInfo]:
 
 
 def read_info(location: Location) -> tuple[zarr.Group, CorpusInfo]:
-    """The root of a corpus and what it says, which is not yet held against the files."""
+    """Read the root and the mark of a corpus, without comparing the mark with the files."""
     root, mark = open_marked(location, FORMAT, VERSION, "corpus", "threepass ingest SRC DEST")
     return root, _validated(mark, str(location))
 
 
 @contextmanager
 def refusing() -> Iterator[None]:
-    """Say what to do about damage to a corpus."""
+    """Turn damage into a `StoreError` that says what to do."""
     try:
         yield
     except DamageError as damage:
@@ -292,7 +296,7 @@ def _validated(mark: dict[str, Any], where: str) -> CorpusInfo:
             crc32c={str(name): _count(value) for name, value in mark.get("crc32c", {}).items()},
             text=None if mark.get("text") is None else TextInfo.from_dict(mark["text"]),
         )
-    except (KeyError, TypeError, ValueError, AttributeError) as error:  # also of settings that are refused
+    except (KeyError, TypeError, ValueError, AttributeError) as error:  # also from refused settings
         raise _damaged(where, f"its attributes are not those of a corpus ({error!r})") from error
     if info.values not in VALUE_TYPES or max(info.n_terms, info.n_labels) > MAX_COLUMNS:
         raise _damaged(where, f"{info.n_terms} terms, {info.n_labels} labels, values '{info.values}'")
@@ -300,7 +304,7 @@ def _validated(mark: dict[str, Any], where: str) -> CorpusInfo:
     if bits is not None and info.n_terms != 2**bits:
         raise _damaged(where, f"{info.n_terms} terms, and words are hashed to {bits} bits")
     if not re.fullmatch("[0-9a-f]{32}", info.fingerprint):
-        raise _damaged(where, "its fingerprint is none")
+        raise _damaged(where, "its fingerprint is malformed")
     if sum(block.n_docs for block in blocks) != info.n_docs:
         raise _damaged(where, f"its blocks do not add up to {info.n_docs} documents")
     for number, block in enumerate(blocks):

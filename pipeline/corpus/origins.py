@@ -1,6 +1,6 @@
-"""Where the documents of a corpus of texts came from: file, row, id; so that results can be joined back.
+"""Origins of the documents of a corpus (file, row, id), by which results can be joined to the source.
 
-Arrays in the group `origins`, each of them optional; a corpus without any has its documents numbered.
+The group `origins` holds the arrays, each of them optional. Without any, documents are numbered.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ ROWS, FILES, ID_BYTES, ID_OFFSETS = (
 
 @dataclass(frozen=True, slots=True)
 class Origins:
-    """Of some documents, in order."""
+    """Origins of some documents, in order."""
 
     rows: Array
-    """(n,) int64: the number of each document in its file, or in the corpus."""
+    """(n,) int64: number of each document in its file, or in the corpus."""
     files: list[str] | None = None
-    """The name of each one's file, where there are several."""
+    """File name of each document; None if there is only one file."""
     ids: list[Any] | None = None
-    """What the source had as the id of each; None for those without."""
+    """Source id of each document, None for a document without one."""
 
     def records(self) -> Iterator[dict[str, Any]]:
-        """What results say of each document: `document`, and where they are known `file` and `id`."""
+        """Fields that identify each document in results: `document`, and `file` and `id` if known."""
         for i, row in enumerate(self.rows.tolist()):
             record: dict[str, Any] = {"document": row}
             if self.files is not None:
@@ -47,7 +47,7 @@ class Origins:
 
 
 class StoredOrigins:
-    """Those of all documents of a corpus, checked."""
+    """Checked origins of all documents of a corpus."""
 
     def __init__(self, root: zarr.Group, info: fmt.CorpusInfo) -> None:
         self._rows = self._files = None
@@ -72,7 +72,7 @@ class StoredOrigins:
         return self._ids is not None
 
     def of(self, documents: Array) -> Origins:
-        """Of documents by their numbers in the whole corpus."""
+        """Origins of documents, by their numbers in the whole corpus."""
         rows = documents if self._rows is None else self._rows[documents]
         files = None
         if self._files is not None:

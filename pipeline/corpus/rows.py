@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
-import scipy.sparse
-import sparse
 
 from ..types import Array
 from .kernels import copy_rows, flaw_of_rows
 
+if TYPE_CHECKING:
+    import scipy.sparse
+    import sparse
+
+if "dask" in sys.modules:  # a worker, or a program that hands these rows to Dask itself
+    from . import dask_compat as _dask_compat  # noqa: F401  (registers sizes and tokens of sparse blocks)
+
 
 @dataclass(frozen=True, slots=True)
 class SparseRows:
-    """Some rows of a sparse matrix: column ids sorted and unique in each row, no stored zeros.
+    """Rows of a sparse matrix: column ids sorted and unique in each row, no stored zeros.
 
     Parameters
     ----------
@@ -54,17 +61,17 @@ class SparseRows:
         return int(self.indptr.nbytes + self.indices.nbytes + values)
 
     def flaw(self) -> str | None:
-        """What is wrong with `indptr` and `indices`, in words; None when nothing is."""
+        """Description of a flaw in `indptr` or `indices`; None if there is none."""
         flaws = (
             None,
-            f"its rows do not start one after the other, from 0 to {self.nnz}",
+            f"its row starts are not in order from 0 to {self.nnz}",
             f"its columns are not all from 0 to {self.n_columns - 1}",
             "the columns of a row are not sorted and unique",
         )
         return flaws[flaw_of_rows(self.indptr, self.indices, self.n_columns)]
 
     def take(self, rows: Array) -> SparseRows:
-        """The rows with the given numbers, in the given order; none of them negative."""
+        """Select rows by number, in the given order. No number may be negative."""
         lengths = np.diff(self.indptr)[rows]
         indptr = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
 
@@ -77,7 +84,7 @@ class SparseRows:
         return SparseRows(indptr, taken(self.indices), values, self.n_columns)
 
     def slice(self, start: int, stop: int) -> SparseRows:
-        """Rows `start` to `stop`, sharing memory with these but for the `indptr`."""
+        """Rows `start` to `stop`. They share this object's memory, except for the `indptr`."""
         first, last = self.indptr[start], self.indptr[stop]
         values = None if self.values is None else self.values[first:last]
         return SparseRows(
@@ -85,7 +92,7 @@ class SparseRows:
         )
 
     def compact(self) -> tuple[SparseRows, Array]:
-        """The same rows with only the columns that are in use, in their order; and which these are."""
+        """The same rows with only the columns in use, and the numbers of these columns, both in order."""
         used = np.zeros(self.n_columns, bool)
         used[self.indices] = True
         places = (np.cumsum(used) - 1).astype(np.int32)
@@ -93,13 +100,15 @@ class SparseRows:
         return SparseRows(self.indptr, places[self.indices], self.values, len(columns)), columns
 
     def values_as(self, dtype: npt.DTypeLike) -> Array:
-        """The values, ones spelled out, as `dtype`; no copy when they are of it already."""
+        """Values as `dtype`, with implicit ones written out. Copies only if the type changes."""
         if self.values is None:
             return np.ones(self.nnz, dtype)
         return self.values.astype(dtype, copy=False)
 
     def to_scipy(self, dtype: npt.DTypeLike = np.float32) -> scipy.sparse.csr_array:
         """A scipy CSR array on the same `indices`."""
+        import scipy.sparse
+
         # scipy wants one type for both index arrays; the short one is the one to copy.
         indptr = self.indptr.astype(np.int32) if self.nnz < 2**31 else self.indptr
         triple = (self.values_as(dtype), self.indices, indptr)
@@ -109,12 +118,14 @@ class SparseRows:
 
     def to_gcxs(self, dtype: npt.DTypeLike = np.float32) -> sparse.GCXS:
         """A pydata/sparse array on the same `indices` and `indptr`."""
+        import sparse
+
         triple = (self.values_as(dtype), self.indices, self.indptr)
         return sparse.GCXS(triple, shape=self.shape, compressed_axes=(0,))
 
     @staticmethod
     def concatenate(parts: Sequence[SparseRows]) -> SparseRows:
-        """All rows of all parts, in order; the parts must be of one width."""
+        """Concatenate the rows of all parts, which must have the same width."""
         if len(parts) == 1:
             return parts[0]
         offsets = np.concatenate([[0], np.cumsum([part.nnz for part in parts])])

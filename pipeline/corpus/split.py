@@ -1,4 +1,4 @@
-"""Train and test rows by hash of the document's number: the same on any machine, for any block size."""
+"""Train and test rows by a hash of the document's number: the same on any machine, for any blocks."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from ..types import Array
 
 
 def hash_uniform(numbers: Array, seed: int) -> Array:
-    """A number in [0, 1) for each document number, as if drawn at random (splitmix64's finisher)."""
-    with np.errstate(over="ignore"):  # arithmetic modulo 2**64 is the point
+    """Pseudorandom number in [0, 1) for each document number (splitmix64's finisher)."""
+    with np.errstate(over="ignore"):  # numbers wrap modulo 2**64 on purpose
         z = numbers.astype(np.uint64) + np.uint64(seed % 2**64) * np.uint64(0xD1342543DE82EF95)
         z = (z + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
         z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -19,6 +19,6 @@ def hash_uniform(numbers: Array, seed: int) -> Array:
 
 
 def in_test(numbers: Array, test: float, seed: int) -> Array:
-    """Which documents belong to the test side."""
+    """Mask of the documents on the test side."""
     mask: Array = hash_uniform(numbers, seed) < test
     return mask

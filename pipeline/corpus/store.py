@@ -6,12 +6,9 @@ import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property, partial
+from typing import TYPE_CHECKING
 
-import dask
-import dask.array as da
 import numpy as np
-import scipy.sparse
-import sparse
 import zarr
 
 from ..display import how_many, html_table
@@ -19,11 +16,15 @@ from ..errors import InputError
 from ..storage.marks import Location
 from ..text.info import Tokenizer
 from ..types import Array
-from . import dask_compat as _dask_compat  # noqa: F401  (registers sizes and tokens of sparse blocks)
 from . import format as fmt
 from .origins import StoredOrigins
 from .rows import SparseRows
 from .split import in_test
+
+if TYPE_CHECKING:
+    import dask.array as da
+    import scipy.sparse
+    import sparse
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,10 +38,10 @@ class Block:
 
 
 class Corpus:
-    """Documents and their labels, held on disk in blocks; nothing is read before it is asked for.
+    """Documents and their labels, stored on disk in blocks and read on demand.
 
-    Columns of X are terms ranked by document frequency; `term_ids` tells the ids they had in the source.
-    `split` and `head` give views: the same files, fewer rows.
+    Columns of X are terms ranked by document frequency; `term_ids` holds their ids in the source. `split` and
+    `head` return views: the same files, fewer rows.
 
     Examples
     --------
@@ -66,12 +67,12 @@ class Corpus:
 
     @classmethod
     def open(cls, location: Location) -> Corpus:
-        """Open a corpus by path, fsspec URL or zarr store; validates the store's own description.
+        """Open a corpus by path, fsspec URL or zarr store, and validate its metadata.
 
         Raises
         ------
         StoreError
-            There is no whole corpus of a known version.
+            There is no complete corpus of a known version.
         """
         return cls(*fmt.open_root(location))
 
@@ -98,12 +99,12 @@ class Corpus:
 
     @property
     def block_rows(self) -> Array:
-        """(n_blocks,) int64: documents of this corpus in each block; some may be 0 in a view."""
+        """(n_blocks,) int64: documents of this corpus in each block. A view may have none in some."""
         return np.diff(self._bounds)
 
     @property
     def block_bytes(self) -> Array:
-        """(n_blocks,) int64: about what the words of each block take once read, whatever rows are in view."""
+        """(n_blocks,) int64: rough size in memory of the words of each block, whatever rows are in view."""
         return np.array([8 * block.x_nnz + 16 * block.n_docs for block in self._info.blocks], np.int64)
 
     @property
@@ -113,7 +114,7 @@ class Corpus:
 
     @property
     def dtype(self) -> np.dtype[np.floating]:
-        """Type of X's values once read: float32, or float64 where float32 would not be exact."""
+        """Type of X's values once read: float32, or float64 if float32 would not be exact."""
         return np.dtype(np.float64 if self._info.values in ("uint32", "float64") else np.float32)
 
     @property
@@ -123,27 +124,27 @@ class Corpus:
 
     @property
     def info(self) -> fmt.CorpusInfo:
-        """What the store says of itself, whatever rows are in view."""
+        """Metadata of the whole store, whatever rows are in view."""
         return self._info
 
     @property
     def tokenizer(self) -> Tokenizer | None:
-        """How texts became words; None when the corpus was not made of texts."""
+        """Tokenizer of the texts; None if the corpus was not made of texts."""
         return None if self._info.text is None else self._info.text.tokenizer
 
     @cached_property
     def doc_ids(self) -> Array:
-        """(n_docs,) int64: the number that each document of this view has in the whole corpus."""
+        """(n_docs,) int64: number of each document of this view in the whole corpus."""
         return np.arange(self.n_docs) if self._rows is None else self._rows
 
     @cached_property
     def origins(self) -> StoredOrigins:
-        """Where documents came from: files, rows, ids; of all documents, in view or not."""
+        """Files, rows and ids that documents came from; of all documents, in view or not."""
         return StoredOrigins(self._root, self._info)
 
     @cached_property
     def fingerprint(self) -> str:
-        """A name for exactly this content, these blocks and these rows."""
+        """Hash of exactly this content, these blocks and these rows."""
         if self._rows is None:
             return self._info.fingerprint
         digest = hashlib.sha256(self._info.fingerprint.encode() + self._rows.tobytes())
@@ -151,34 +152,35 @@ class Corpus:
 
     @cached_property
     def term_ids(self) -> Array:
-        """(n_terms,) int32: the id that each column of X had in the source."""
+        """(n_terms,) int32: source id of each column of X."""
         return fmt.read_term_ids(self._root, self._info)
 
     @cached_property
     def terms(self) -> list[str]:
-        """Name of each column of X; the source id as text where no names were given."""
+        """Name of each column of X; the source id as text if no names were given."""
         return fmt.read_names(self._root, self._info, "X") or [str(i) for i in self.term_ids.tolist()]
 
     @cached_property
     def labels(self) -> list[str]:
-        """Name of each column of Y; its number as text where no names were given."""
+        """Name of each column of Y; its number as text if no names were given."""
         return fmt.read_names(self._root, self._info, "Y") or [str(i) for i in range(self.n_labels)]
 
     @property
     def term_counts(self) -> Array:
-        """(n_terms,) int64: in how many documents each term occurs. A view reads its blocks once for it."""
+        """(n_terms,) int64: documents with each term. A view reads its blocks once to count them."""
         return self._counts[0]
 
     @property
     def label_counts(self) -> Array:
-        """(n_labels,) int64: on how many documents each label is. A view reads its blocks once for it."""
+        """(n_labels,) int64: documents with each label. A view reads its blocks once to count them."""
         return self._counts[1]
 
     @property
     def stored_term_counts(self) -> tuple[Array, int]:
-        """(n_terms,) int64 and a number: document frequencies, and documents, of the whole corpus at ingest.
+        """Document frequencies, (n_terms,) int64, and number of documents, both of the whole corpus.
 
-        They cost no read. A view has them of all documents, in view or not; nothing in them tells of labels.
+        They were counted at ingest, so no block is read. In a view they still cover all documents. They
+        reveal nothing about labels.
         """
         return fmt.read_counts(self._root, self._info, "X"), self._info.n_docs
 
@@ -197,7 +199,7 @@ class Corpus:
         return (self.block(number) for number in range(self.n_blocks))
 
     def block(self, number: int, X: SparseRows | None = None) -> Block:
-        """Read one block from disk; its labels alone, when its words `X` were read before."""
+        """Read one block from disk, or only its labels if its words `X` were read before."""
         X = self.block_side("X", number) if X is None else X
         return Block(number, int(self._bounds[number]), X, self.block_side("Y", number))
 
@@ -206,7 +208,7 @@ class Corpus:
         return _read_view(self._root, self._info, side, number, self._local_rows(number))
 
     def _local_rows(self, number: int) -> Array | None:
-        """Which rows of the stored block are in view; None for all."""
+        """Rows of the stored block that are in view; None for all."""
         if self._rows is None:
             return None
         in_block = slice(self._bounds[number], self._bounds[number + 1])
@@ -224,6 +226,13 @@ class Corpus:
         return self._dask("Y", self.n_labels, np.dtype(np.float32))
 
     def _dask(self, side: fmt.Side, n_columns: int, dtype: np.dtype[np.floating]) -> da.Array:
+        import dask
+        import dask.array as da
+        import scipy.sparse
+        import sparse
+
+        from . import dask_compat as _dask_compat  # noqa: F401  (registers sizes and tokens of blocks)
+
         # The same content has the same keys on purpose: Dask may then share it.
         name = f"corpus-{side}-{self.fingerprint}"
         meta = sparse.GCXS(scipy.sparse.csr_array((0, 0), dtype=dtype))
@@ -236,7 +245,7 @@ class Corpus:
         return da.concatenate(blocks)
 
     def to_scipy(self) -> tuple[scipy.sparse.csr_array, scipy.sparse.csr_array]:
-        """X and Y whole in memory; for corpora that fit."""
+        """X and Y in memory; for corpora that fit."""
         blocks = list(self.blocks())
         if not blocks:
             raise InputError("The corpus has no blocks. Nothing was ingested into it. Ingest it again.")
@@ -250,7 +259,7 @@ class Corpus:
         return Corpus(self._root, self._info, self.doc_ids[:n])
 
     def split(self, test: float = 0.2, seed: int = 0) -> tuple[Corpus, Corpus]:
-        """Views of the training and of the test documents, chosen by hash of the document's number.
+        """Views of the training and the test documents, chosen by a hash of the document's number.
 
         Parameters
         ----------

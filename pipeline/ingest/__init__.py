@@ -1,1 +1,1 @@
-"""How a corpus gets on disk."""
+"""Ingest: every way to write a corpus to disk."""

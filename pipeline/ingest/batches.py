@@ -1,4 +1,4 @@
-"""Rows of a table as they reach what reads them: texts, labels, ids, and the place of each row."""
+"""Batches of table rows: texts, labels, ids, and the place of each row."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from ..errors import InputError
 from ..text.info import Columns
 from ..types import Array
-from .labels import Labels, is_list, read_labels
+from .labels import LabelLists, is_list, read_labels
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +20,7 @@ class Refused:
     """A row that cannot be used."""
 
     row: int
-    """Its place, counted as in `Batch.rows`."""
+    """Place of the row, counted as in `Batch.rows`."""
     why: str
     id: Any = None
 
@@ -30,16 +30,16 @@ class Batch:
     """A run of rows of a table."""
 
     texts: list[Any]
-    """For each text column an Arrow array of binary values, without nulls."""
-    labels: Labels
+    """An Arrow array of binary values, without nulls, for each text column."""
+    labels: LabelLists
     ids: list[Any] | None
     """Values of the id column, ready for JSON."""
     rows: Array
-    """(documents,) int64: the place of each document in this run, from 0 and increasing."""
+    """(documents,) int64: place of each document in this run; the first row of the run is 0."""
     n_rows: int
-    """Rows of the run: documents, rows that are refused, blank lines."""
+    """Rows of the run: documents, refused rows and blank lines."""
     refused: list[Refused] = field(default_factory=list)
-    """In order."""
+    """Refused rows, in order."""
 
     @property
     def n_documents(self) -> int:
@@ -48,7 +48,7 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """Where the rows of some columns lie in their run, and which rows of the run are refused."""
+    """Places of rows in their run, and the refused rows of the run."""
 
     rows: Array
     n_rows: int
@@ -56,13 +56,13 @@ class Places:
 
     @classmethod
     def all(cls, n_rows: int) -> Places:
-        """Of a run of which every row is there."""
+        """Places of a run without blank or refused rows."""
         return cls(np.arange(n_rows), n_rows)
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """What to read of a table."""
+class ColumnSelection:
+    """Columns to read from a table."""
 
     columns: Columns
     labels: bool = True
@@ -74,10 +74,10 @@ class Wanted:
         return list(dict.fromkeys([*self.columns.text, *(name for name in others if name is not None)]))
 
     def batch(self, found: dict[str, Any], places: Places) -> Batch:
-        """From the columns of a table, by name."""
+        """Make a batch from the columns of a table, by name."""
         texts = [_texts(found[name], name) for name in self.columns.text]
         ids = None if self.id is None else _ids(found[self.id])
-        batch = Batch(texts, Labels.none(len(texts[0])), ids, places.rows, places.n_rows, places.refused)
+        batch = Batch(texts, LabelLists.none(len(texts[0])), ids, places.rows, places.n_rows, places.refused)
         if not self.labels or self.columns.labels is None:
             return batch
         labels, wrong = read_labels(found[self.columns.labels], self.columns.separator)
@@ -85,7 +85,7 @@ class Wanted:
 
 
 def _without(batch: Batch, wrong: dict[int, str]) -> Batch:
-    """The batch less some documents, which are refused; they have no labels."""
+    """The batch without some documents, which become refused rows. They must have no labels."""
     keep = np.ones(batch.n_documents, bool)
     keep[list(wrong)] = False
     ids = batch.ids
@@ -94,7 +94,7 @@ def _without(batch: Batch, wrong: dict[int, str]) -> Batch:
     return replace(
         batch,
         texts=[texts.filter(pa.array(keep)) for texts in batch.texts],
-        labels=Labels(np.concatenate([[0], np.cumsum(lengths)]), batch.labels.names),
+        labels=LabelLists(np.concatenate([[0], np.cumsum(lengths)]), batch.labels.names),
         ids=None if ids is None else [ids[i] for i in np.flatnonzero(keep).tolist()],
         rows=batch.rows[keep],
         refused=sorted([*batch.refused, *refused], key=lambda row: row.row),

@@ -1,4 +1,4 @@
-"""Which columns of a table hold texts and labels."""
+"""Choice of the columns of a table that hold texts and labels."""
 
 from __future__ import annotations
 
@@ -20,32 +20,33 @@ _LABELS = (
     *("classes", "class", "keywords", "keyword", "genres", "genre"),
 )
 _MAYBE_TITLES = ("subject", "topic")
-"""Of mail and of forums these are running text."""
+"""Label columns that hold running text in tables of mail and forum posts."""
 _IDS = ("id", "_id", "doc_id", "docid", "document_id", "uid", "key", "identifier")
 _SEPARATORS = ("||", ";", "|", "\n", ",")
 _SHORT, _PHRASE = 2, 5
-"""Words that labels have: nearly any text so short is one; longer ones where they repeat or are separated."""
+"""Words of a label: a text of the first length nearly always is one, of the second if texts repeat or have
+separators."""
 _FEWEST_ONE_HOT = 3
 _BITS = ({"0"}, {"1"}, {"0", "1"}, {"true", "false"}, {"true"}, {"false"}, {"0.0", "1.0"}, {"0.0"})
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """The first rows of a table, made flat: `{"body": {"main": 1}}` has the column `body.main`."""
+    """First rows of a table, flattened: `{"body": {"main": 1}}` has the column `body.main`."""
 
     path: str
     names: list[str]
     rows: list[dict[str, Any]] = field(default_factory=list)
     encoding: str | None = None
-    """What the file is read with; None: UTF-8."""
+    """Encoding of the file; None for UTF-8."""
     is_guess: bool = False
-    """Nobody named the encoding."""
+    """Whether the encoding was guessed."""
 
     def values(self, name: str) -> list[Any]:
         return [row[name] for row in self.rows if row.get(name) is not None]
 
     def texts(self, name: str) -> list[str]:
-        """Those of the values that are texts and not blank."""
+        """Values of a column that are strings and not blank."""
         values = (v.decode("utf-8", "replace") if isinstance(v, bytes) else v for v in self.values(name))
         return [value for value in values if isinstance(value, str) and value.strip()]
 
@@ -53,12 +54,12 @@ class Sample:
 def choose_columns(
     sample: Sample, text: Sequence[str] | None, labels: str | None, separator: str | None
 ) -> tuple[Columns, str | None]:
-    """The columns to read, and in words what was guessed; None when nothing was.
+    """Choose the columns to read. Also returns what was guessed, in words, or None.
 
     Parameters
     ----------
     text, labels, separator
-        As given; None where a guess is wanted. The empty text as `labels` or `separator` wants none.
+        The user's choice. None asks for a guess, an empty `labels` or `separator` for none.
     """
     guessed = []
     label_column = labels or None
@@ -92,12 +93,12 @@ def choose_columns(
 
 
 def id_column(sample: Sample, columns: Columns) -> str | None:
-    """The column that tells documents apart, if there is one."""
+    """Column that identifies documents, if there is one."""
     return _first(sample, _IDS, but=[*columns.text, columns.labels or ""])
 
 
 def check_columns(sample: Sample, columns: Columns, labels: bool) -> None:
-    """Refuse a table in which columns are missing; those of labels only when they are wanted."""
+    """Refuse a table without the chosen columns. Checks the label column only if `labels`."""
     for name in columns.text:
         _check_column(sample, name, "--text")
     if labels and columns.labels is not None:
@@ -154,7 +155,7 @@ def _guess_labels(sample: Sample, but: Sequence[str]) -> str | None:
 
 
 def _inner(sample: Sample, name: str) -> str | None:
-    """The field that names a label, of a column of objects in lists."""
+    """Field that names the label, in a column with lists of objects."""
     inside = [
         other
         for other in sample.names
@@ -173,12 +174,12 @@ def _first(sample: Sample, wanted: Sequence[str], but: Sequence[str] = ()) -> st
 
 
 def _plain(name: str) -> str:
-    """A column's name without capitals, and `dc.subject[sv]` as `subject`."""
+    """Column name in lower case, with `dc.subject[sv]` reduced to `subject`."""
     return re.sub(r"^(dc|dcterms)[.:]|\[\w*\]$", "", name.strip().lower())
 
 
 def _are_labels(sample: Sample, name: str) -> bool:
-    """Whether a column holds lists, or texts that are labels by their length and how they repeat."""
+    """Whether a column holds lists, or strings that are labels by their length and repetition."""
     values, texts = sample.values(name), sample.texts(name)
     if not texts:
         return any(not isinstance(value, str) for value in values)
@@ -195,9 +196,9 @@ def _are_labels(sample: Sample, name: str) -> bool:
 
 
 def guess_separator(sample: Sample, name: str) -> str | None:
-    """What stands between labels in one text; nothing where texts are one label each, None for lists.
+    """Separator between labels in one string; empty if each string is one label, None for lists.
 
-    `LISTS` where texts are lists.
+    `LISTS` if strings are lists.
     """
     texts = sample.texts(name)
     return (_separator_of(texts) or "") if texts else None
@@ -210,17 +211,17 @@ def _separator_of(texts: Sequence[str]) -> str | None:
                 listed_labels(text)
             except ValueError as error:
                 raise InputError(
-                    f"The labels are lists in a form that is not known: {error}. "
+                    f"The labels are lists in an unknown form: {error}. "
                     'Write them as JSON, as in ["a", "b"], or with a separator, as in a;b.'
                 ) from error
         return LISTS
-    # a mark in one text of a hundred may belong to a label
+    # a mark in one text of a hundred may be part of a label
     often = [mark for mark in _SEPARATORS if sum(mark in text for text in texts) * 20 >= len(texts) > 0]
     there = [mark for mark in _SEPARATORS if any(mark in text for text in texts)]
     return next(iter([*often, *there]), None)
 
 
-# -- what is refused ----------------------------------------------------------------------------------------
+# -- refused tables ----------------------------------------------------------------------------------------
 
 
 def _refuse_booleans(sample: Sample, name: str) -> None:
@@ -230,7 +231,7 @@ def _refuse_booleans(sample: Sample, name: str) -> None:
     words = {str(value).strip().lower() for value in values if value not in ("", None)}
     if words and words <= {"true", "false"}:
         raise InputError(
-            f"{sample.path}: the labels in {name!r} are {' and '.join(sorted(words))}, which are no names. "
+            f"{sample.path}: the labels in {name!r} are {' and '.join(sorted(words))}, which are not names. "
             f"Write a label's name where it is true and nothing where it is not, as with pandas: "
             f"df['labels'] = df[{name!r}].map({{True: {name!r}, False: ''}})"
         )
@@ -244,10 +245,10 @@ def _refuse_one_hot(sample: Sample, text: Sequence[str]) -> None:
         together = last - first + 1 == len(found)
         chosen = f"df.loc[:, {found[0]!r}:{found[-1]!r}]" if together else f"df[{found}]"
         raise InputError(
-            f"{sample.path}: labels seem to have a column each. Found {len(found)} columns of 0 and 1: "
-            f"{_listed(found)}. Write them into one, as with pandas: marks = {chosen} == 1; "
+            f"{sample.path}: each label seems to have its own column. Found {len(found)} columns of 0 and 1: "
+            f"{_listed(found)}. Write them to one column, as with pandas: marks = {chosen} == 1; "
             "df['labels'] = [list(marks.columns[row]) for row in marks.values]; "
-            "df.to_json('rows.jsonl', orient='records', lines=True); or pass --labels '' to do without."
+            "df.to_json('rows.jsonl', orient='records', lines=True); or pass --labels '' for no labels."
         )
 
 

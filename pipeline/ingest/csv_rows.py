@@ -1,4 +1,4 @@
-"""Rows of CSV, by Arrow's reader; its places are counted in records, without the header."""
+"""CSV rows, read by Arrow. Places count records, without the header."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pyarrow.csv
 
 from ..errors import InputError
 from ..types import Array
-from .batches import Batch, Places, Refused, Wanted
+from .batches import Batch, ColumnSelection, Places, Refused
 from .json_rows import MAX_ROW_BYTES
 from .sources import decompressed, reading
 
@@ -24,7 +24,7 @@ _DELIMITERS = "\t,;|"
 
 
 class CsvFile:
-    """A CSV file that is open; names of columns are without the blanks around them."""
+    """An open CSV file. Column names are stripped of blanks."""
 
     def __init__(self, path: Path, raw: IO[bytes], encoding: str | None) -> None:
         self.path = path
@@ -39,7 +39,7 @@ class CsvFile:
     @classmethod
     @contextmanager
     def open(cls, path: Path, encoding: str | None) -> Iterator[CsvFile]:
-        """Open a file; what is wrong with it becomes an `InputError`."""
+        """Open a file. Errors in it become an `InputError`."""
         with reading(path), path.open("rb") as raw:
             try:
                 yield cls(path, raw, encoding)
@@ -50,8 +50,8 @@ class CsvFile:
     def names(self) -> list[str]:
         return [*reversed(self._names)]
 
-    def batches(self, wanted: Wanted) -> Iterator[Batch]:
-        """All rows, in order; those that do not have as many cells as the header are refused."""
+    def batches(self, wanted: ColumnSelection) -> Iterator[Batch]:
+        """Read all rows, in order. Refuse rows with more or fewer cells than the header."""
         first, told = 0, 0
         bad: Array | None = None
         for table in self.tables(wanted.names):
@@ -74,11 +74,11 @@ class CsvFile:
             if len(bad) != len(self._wrong):
                 raise InputError(
                     f"{self.path} cannot be read as CSV: {len(bad):,} or {len(self._wrong):,} rows have "
-                    "another number of cells than the first, by how quotes are taken. Check its quotes."
+                    "more or fewer cells than the first, depending on how quotes are read. Check its quotes."
                 )
 
     def tables(self, names: Sequence[str] | None = None) -> Any:
-        """Arrow's batches of some columns, or of all; every cell is binary."""
+        """Arrow batches of some columns, or of all. Every cell is binary."""
         chosen = None if names is None else [self._names[name] for name in names]
         self._stream.seek(0)
         self._wrong = []
@@ -97,20 +97,20 @@ class CsvFile:
         )
 
     def _skip(self, row: Any) -> str:
-        # where Arrow calls us nothing can be raised
+        # Arrow's callback cannot raise
         found = " ".join(row.text.split())[:60]
         cells = "1 cell" if row.actual_columns == 1 else f"{row.actual_columns} cells"
         self._wrong.append(f"a row has {cells} and the first {row.expected_columns}: {found!r}")
         return "skip"
 
     def _refused(self, bad: Array | None, told: int, before: int | None) -> list[Refused]:
-        """The rows before a record that are refused, without the first `told`; places are records."""
+        """Refused rows before a record, without the first `told`. Places count records."""
         rows = [] if bad is None else bad[told:].tolist()
         reasons = zip(rows, self._wrong[told:], strict=False)
         return [Refused(row, why) for row, why in reasons if before is None or row < before]
 
     def _misshapen(self) -> Array:
-        """The records whose number of cells is not the header's. Arrow does not tell them when it streams."""
+        """Numbers of the records with more or fewer cells than the header, which Arrow does not report."""
         csv.field_size_limit(2**31 - 1)
         with self.path.open("rb") as raw:
             text = io.TextIOWrapper(decompressed(raw, self._encoding), "latin-1", newline="")
@@ -120,7 +120,7 @@ class CsvFile:
         return np.array(bad, np.int64)
 
     def _header(self) -> tuple[list[str], str]:
-        """The names of the columns, and what separates them: the most frequent of four marks."""
+        """Column names, and the delimiter: the most frequent of four characters."""
         start = self._stream.read(2**16).removeprefix(_BOM).decode("utf-8", "replace").lstrip("\r\n")
         delimiter = max(_DELIMITERS, key=start.partition("\n")[0].count)
         names = next(csv.reader(io.StringIO(start, newline=""), delimiter=delimiter), [])
@@ -128,7 +128,7 @@ class CsvFile:
         if len(set(clean)) < len(clean):
             raise InputError(
                 f"{self.path}: two columns have the same name. Found {', '.join(clean)[:200]}. "
-                "Is the first row the names of the columns? Give each its own."
+                "Does the first row hold the column names? Give each column its own."
             )
         return names, delimiter
 
@@ -138,7 +138,7 @@ def _clean(name: str) -> str:
 
 
 def _places(first: int, n: int, bad: Array | None) -> Array:
-    """(n,) int64: the records from `first` on that are not bad."""
+    """(n,) int64: first n records from `first` on that are not bad."""
     good = np.arange(first, first + n)
     if bad is None:
         return good
@@ -150,7 +150,7 @@ def _bad_csv(path: Path, error: Exception) -> InputError:
     if "straddling" in str(error):
         return InputError(
             f"{path} has a row of more than {MAX_ROW_BYTES:,} bytes. Is a quote not closed? "
-            "Mend or shorten that row."
+            "Fix or shorten that row."
         )
     reason = " ".join(str(error).split()).rstrip(".")[:200]
     return InputError(f"{path} cannot be read as CSV: {reason}. Check its quotes and its first row.")

@@ -1,12 +1,12 @@
-"""A corpus that is on every machine: what the installed Python libraries say about themselves.
+"""A corpus that every machine has: the docstrings of its installed Python libraries.
 
-A document is the docstring of a public object. Its labels are where the object lives (package and modules),
-what it is (class, function, method, ...) and which parameters its docstring describes. Sources are parsed,
-not run: importing any odd module of the standard library may open a browser or a window. Only objects that
-are compiled, and so have no source, are looked at in modules that are safe to import.
+A document is the docstring of a public object. Its labels are the object's package and modules, its kind
+(class, function, method, ...) and the parameters that its docstring describes. Sources are parsed, not run:
+importing a module of the standard library may open a browser or a window. Only compiled objects, which have
+no source, are imported, from modules that are safe to import.
 
-What would make the labels too easy to tell is left out of a text: the object's own name and signature, code,
-and the lines that introduce a parameter (what is said about the parameter stays).
+Some text would give the labels away, and is left out: the object's own name and signature, code, and the
+lines that introduce a parameter. The description of the parameter stays.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ PACKAGES = (
         "tornado",
     ),
 )
-"""The libraries that threepass needs, and the larger ones of those that they need."""
+"""Libraries that threepass depends on, and the larger ones among their own dependencies."""
 _COMPILED = {
     "numpy": ("numpy", "numpy.random"),
     "scipy": ("scipy.special",),
@@ -69,14 +69,14 @@ _COMPILED = {
         "collections",
     ),
 }
-"""Modules with much that is compiled, and which nothing happens by importing."""
+"""Modules with many compiled objects that are safe to import."""
 _FEWEST_WORDS = 5
 _FEWEST_DOCUMENTS = 3
 _MOST_TERMS = 20_000
 _NOT_SHIPPED_TO_USERS = {"test", "tests", "testing", "conftest", "idlelib", "lib2to3", "site-packages"}
 _WORD = re.compile(r"[^\W\d_]\w+")
 _TOKEN = r"\p{L}[\p{L}\p{N}_]+"
-"""The same for the tokenizer: names such as `n_samples` stay whole."""
+"""The same pattern for the tokenizer; names such as `n_samples` stay whole."""
 _SIGNATURE = re.compile(r"[\w.]+\s*\(.*")
 _PARAMETER = re.compile(r"(\*{0,2}[A-Za-z_]\w*(?:\s*,\s*\*{0,2}[A-Za-z_]\w*)*)\s*:(?!:)")
 _FIELD = re.compile(r":(?:param|arg|argument)\s+(?:[^:]*\s)?\*{0,2}(\w+):")
@@ -87,7 +87,7 @@ _PARAMETER_SECTIONS = {"Parameters", "Other Parameters"}
 
 @dataclass(frozen=True, slots=True)
 class DocumentedObject:
-    """One public object: its qualified name, what is said about it, and its labels."""
+    """A public object: its qualified name, the text of its docstring, and its labels."""
 
     name: str
     text: str
@@ -97,12 +97,12 @@ class DocumentedObject:
 def documented_objects(
     packages: Sequence[str] = PACKAGES, progress: Progress | None = None
 ) -> list[DocumentedObject]:
-    """Every public object of some packages that has a docstring of its own, in the order of their names.
+    """Public objects of some packages that have their own docstrings, in the order of their names.
 
     Parameters
     ----------
     packages
-        Names of installed packages, and `stdlib`. Those that are not installed are passed over.
+        Names of installed packages, and `stdlib`. Packages that are not installed are skipped.
     progress
         See `threepass.progress.Progress`; `read` is counted in packages.
     """
@@ -127,7 +127,7 @@ def ingest_docstrings(
     Parameters
     ----------
     dest
-        Where the corpus shall be.
+        Path of the new corpus.
     packages
         See `documented_objects`.
     **options
@@ -136,8 +136,8 @@ def ingest_docstrings(
     Returns
     -------
     Corpus
-        Words are lower-cased; those in fewer than 3 documents, and English function words, are left out, and
-        so are labels of fewer than 3 documents.
+        Words are in lower case. Words and labels in fewer than 3 documents are left out, and so are English
+        function words.
     list of DocumentedObject
         The documents, in the order of the corpus.
 
@@ -178,17 +178,17 @@ def _ingest(objects: list[DocumentedObject], dest: str | Path, options: IngestKe
         )
 
 
-# -- what there is -----------------------------------------------------------------------------------------
+# -- search ------------------------------------------------------------------------------------------------
 
-Found = tuple[str, str, str, str]
+RawDocstring = tuple[str, str, str, str]
 """Module, qualified name, kind and docstring."""
 
 
-def _parsed(package: str) -> Iterator[Found]:
-    """All objects of a package's sources."""
+def _parsed(package: str) -> Iterator[RawDocstring]:
+    """All objects in the sources of a package."""
     for module, path in _sources(package):
         try:
-            with warnings.catch_warnings():  # of odd escapes in other people's strings
+            with warnings.catch_warnings():  # about odd escapes in other people's strings
                 warnings.simplefilter("ignore")
                 tree = ast.parse(path.read_bytes())
         except (SyntaxError, ValueError, OSError):
@@ -199,7 +199,7 @@ def _parsed(package: str) -> Iterator[Found]:
         yield from _members(tree, module, module)
 
 
-def _members(node: ast.Module | ast.ClassDef, module: str, prefix: str) -> Iterator[Found]:
+def _members(node: ast.Module | ast.ClassDef, module: str, prefix: str) -> Iterator[RawDocstring]:
     for member in node.body:
         if not isinstance(member, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             continue
@@ -236,7 +236,7 @@ def _kind(node: ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef, in_class:
 
 
 def _sources(package: str) -> Iterator[tuple[str, Path]]:
-    """Module names and their files, in order; found without importing anything."""
+    """Module names and their files, in order, without importing the modules."""
     roots = sorted(sys.stdlib_module_names) if package == STANDARD_LIBRARY else [package]
     for root in roots:
         if root.startswith("_") or root in _NOT_SHIPPED_TO_USERS:
@@ -259,8 +259,8 @@ def _sources(package: str) -> Iterator[tuple[str, Path]]:
                 yield ".".join([root, *(part for part in parts if part != "__init__")]), path
 
 
-def _compiled(package: str) -> Iterator[Found]:
-    """Objects without a source, of a few modules."""
+def _compiled(package: str) -> Iterator[RawDocstring]:
+    """Compiled objects of a few modules."""
     for module_name in _COMPILED.get(package, ()):
         module = importlib.import_module(module_name)
         for name, value in _public(module):
@@ -294,7 +294,7 @@ def _compiled_kind(value: Any) -> str | None:
     return None
 
 
-# -- what it says ------------------------------------------------------------------------------------------
+# -- text and labels ---------------------------------------------------------------------------------------
 
 
 def _documented(package: str, module: str, name: str, kind: str, docstring: str) -> DocumentedObject | None:
@@ -307,7 +307,7 @@ def _documented(package: str, module: str, name: str, kind: str, docstring: str)
 
 
 def _places(package: str, module: str) -> Iterable[str]:
-    """The modules that a module is in, down to the last public one; without the package itself."""
+    """A module and those that contain it, down to the last public one, without the package itself."""
     place = ""
     for part in module.split("."):
         if part.startswith("_"):
@@ -318,7 +318,7 @@ def _places(package: str, module: str) -> Iterable[str]:
 
 
 def _prose(name: str, docstring: str) -> tuple[str, list[str]]:
-    """A docstring without code, its object's name and parameters' names; and those parameters."""
+    """Docstring without code and without the names of the object and its parameters; and the parameters."""
     lines = inspect.cleandoc(docstring).splitlines()
     if lines and _SIGNATURE.fullmatch(lines[0].strip()):
         opened = np.cumsum([line.count("(") - line.count(")") for line in lines])

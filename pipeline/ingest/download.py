@@ -1,33 +1,25 @@
-"""Download of single files that goes on where it broke off.
+"""Download of single files; a transfer that was cut resumes where it stopped.
 
-pooch looks after the cache and the hash; the transfer itself is ours, because pooch's own begins anew each
-time. What has arrived lies in `NAME.part`, and beside it which version of the file it is, so that a later
-call never joins halves of two versions.
+A transfer goes into `NAME.part`. `NAME.part.json` beside it records the address and the version of the file,
+so that a later call never joins parts of two versions.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
-import logging
 import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
-import pooch
-import requests
-import urllib3
-
-from ..errors import InputError, StoreError, ThreepassError
+from ..errors import InputError, StoreError
 from ..progress import Progress
 from ..storage.destination import take_lock
 
-ATTEMPTS = 4
-"""How often a transfer that breaks off is taken up again before we give up."""
-PAUSE_SECONDS = 1.0
-"""Before the second attempt; twice as long before each further one."""
+PAUSES = (1.0, 2.0, 4.0)
+"""Seconds before each further attempt at a transfer that broke off."""
 _TIMEOUT = (15, 60)  # seconds to connect, and between two packets
 _CHUNK = 2**16
 
@@ -38,11 +30,11 @@ def download(url: str, name: str, folder: Path, sha256: str | None, progress: Pr
     Parameters
     ----------
     url
-        Where it is; http or https.
+        Its address; http or https.
     name
-        What to call it in `folder`. Nothing has this name before it is whole and its hash is right.
+        Its name in `folder`. Nothing has this name before it is whole and its hash is right.
     sha256
-        What its hash must be; None takes whatever comes.
+        The hash it must have; None accepts any file.
 
     Returns
     -------
@@ -52,21 +44,28 @@ def download(url: str, name: str, folder: Path, sha256: str | None, progress: Pr
     Raises
     ------
     InputError
-        The server has no such file, the transfer broke off too often (a later call goes on where it was), or
-        the hash is wrong (then nothing of it is kept).
+        The server has no such file, the transfer broke off too often (a later call resumes it), or the hash
+        is wrong (then nothing of it is kept).
     StoreError
         The folder cannot be written, or another process is downloading into it.
     """
+    file, part = folder / name, _Part(folder / f"{name}.part")
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with _alone_in(folder), _quiet_pooch():
-            transfer = _Transfer(folder / f"{name}.part", progress)
-            known = None if sha256 is None else f"sha256:{sha256}"
-            return Path(pooch.retrieve(url, known, fname=name, path=folder, downloader=transfer))
-    except ThreepassError:
-        raise
-    except ValueError as error:  # how pooch says that the hash is wrong
-        raise InputError(f"{url} is not the file that the manifest describes. {error}") from error
+        with _alone_in(folder):
+            if file.exists() and sha256 in (None, file_sha256(file)):
+                return file
+            _transfer(url, part, progress)
+            found = file_sha256(part.path)
+            if sha256 not in (None, found):
+                part.discard()
+                raise InputError(
+                    f"{url} is not the file that the manifest describes. Its sha256 is {found}, expected "
+                    f"{sha256}. Get the right file elsewhere, and give its folder with --from."
+                )
+            part.path.replace(file)
+            part.discard()
+            return file
     except OSError as error:
         raise StoreError(
             f"{folder} cannot hold the download: {error.strerror or error}. "
@@ -74,96 +73,90 @@ def download(url: str, name: str, folder: Path, sha256: str | None, progress: Pr
         ) from error
 
 
-class _Transfer:
-    """What pooch calls to get the bytes of a URL into a file."""
+def file_sha256(path: Path) -> str:
+    """SHA-256 of a file's content, in hexadecimal."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
-    def __init__(self, part: Path, progress: Progress | None) -> None:
-        self._part = part
-        self._version = part.with_name(part.name + ".json")
-        self._progress = progress
 
-    def __call__(self, url: str, output_file: str, _: object) -> None:
-        pause = PAUSE_SECONDS
-        for attempt in range(1, ATTEMPTS + 1):
-            try:
-                self._go_on(url)
-                break
-            except (_BrokenOffError, requests.RequestException, urllib3.exceptions.HTTPError) as error:
-                if attempt == ATTEMPTS:
-                    raise self._gave_up(url, error) from error
-            time.sleep(pause)
-            pause *= 2
-        self._part.replace(output_file)
-        self._version.unlink(missing_ok=True)
+class _Part:
+    """The bytes of a file that have arrived, with a note of its address and version."""
 
-    def _go_on(self, url: str) -> None:
-        """One request for what is still missing."""
-        start, version = self._arrived(url)
-        # no compression on the way: lengths and ranges are those of the file itself
-        headers = {"Accept-Encoding": "identity", "User-Agent": "threepass"}
-        if start and version:
-            headers |= {"Range": f"bytes={start}-", "If-Range": version}
-        with requests.get(url, headers=headers, stream=True, timeout=_TIMEOUT) as answer:
-            goes_on = answer.headers.get("Content-Range", "").startswith(f"bytes {start}-")
-            if answer.status_code == 206 and goes_on:
-                mode = "ab"
-            elif answer.status_code == 200:
-                start, mode = 0, "wb"
-                self._remember(url, answer)
-            else:
-                said = f"the server answered {answer.status_code} {answer.reason}"
-                if answer.status_code in (206, 416):  # what we have is no part of what the server has
-                    self._forget()
-                    raise _BrokenOffError(said)
-                if answer.status_code >= 500:
-                    raise _BrokenOffError(said)
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._note = path.with_name(path.name + ".json")
+
+    def arrived(self, url: str) -> tuple[int, str]:
+        """Number of bytes that can be built upon, and the version of the file; 0 where it is unknown."""
+        try:
+            note = json.loads(self._note.read_text())
+            if note["url"] == url and note["version"]:
+                return self.path.stat().st_size, str(note["version"])
+        except (OSError, ValueError, KeyError, TypeError):
+            pass
+        return 0, ""
+
+    def record(self, url: str, version: str | None) -> None:
+        self._note.write_text(json.dumps({"url": url, "version": version}))
+
+    def discard(self) -> None:
+        self.path.unlink(missing_ok=True)
+        self._note.unlink(missing_ok=True)
+
+
+def _transfer(url: str, part: _Part, progress: Progress | None) -> None:
+    """Fetch the file into `part`, in several attempts if need be."""
+    import requests  # imported here, because only downloads need it
+    import urllib3
+
+    for pause in (0.0, *PAUSES):
+        time.sleep(pause)
+        try:
+            return _request_rest(url, part, progress)
+        except (requests.RequestException, urllib3.exceptions.HTTPError) as error:
+            failure = error
+    came = part.path.stat().st_size if part.path.exists() else 0
+    raise InputError(
+        f"{url} could not be downloaded in {1 + len(PAUSES)} attempts. {came:,} bytes came; then: {failure}. "
+        "Run the same command again later: it resumes the download if the server allows it."
+    ) from failure
+
+
+def _request_rest(url: str, part: _Part, progress: Progress | None) -> None:
+    """Request the missing bytes once; a `requests` or `urllib3` error means that another attempt may help."""
+    import requests
+
+    start, version = part.arrived(url)
+    # no compression on the way: lengths and ranges are those of the file itself
+    headers = {"Accept-Encoding": "identity", "User-Agent": "threepass"}
+    if start:
+        headers |= {"Range": f"bytes={start}-", "If-Range": version}
+    with requests.get(url, headers=headers, stream=True, timeout=_TIMEOUT) as answer:
+        is_rest = answer.headers.get("Content-Range", "").startswith(f"bytes {start}-")
+        said = f"the server answered {answer.status_code} {answer.reason}"
+        if answer.status_code == 200:
+            start = 0
+            tag = answer.headers.get("ETag", "")
+            # a weak tag promises the same meaning, not the same bytes
+            part.record(url, answer.headers.get("Last-Modified") if tag[:2] in ("", "W/") else tag)
+        elif not (answer.status_code == 206 and is_rest):
+            if answer.status_code in (206, 416):  # what has arrived is no part of the server's file
+                part.discard()
+            elif answer.status_code < 500:
                 raise InputError(
                     f"{url} cannot be downloaded: {said}. "
                     "Look for the file on the data set's home page, and give its folder with --from."
                 )
-            length = answer.headers.get("Content-Length", "")
-            self._store(answer, start, start + int(length) if length.isdigit() else None, mode)
-
-    def _store(self, answer: requests.Response, start: int, total: int | None, mode: str) -> None:
-        done = start
-        with self._part.open(mode) as file:
+            raise requests.HTTPError(said)
+        length = answer.headers.get("Content-Length", "")
+        done, total = start, start + int(length) if length.isdigit() else 0
+        with part.path.open("ab" if start else "wb") as file:
+            # raw: a server that marks a .gz file as "Content-Encoding: gzip" must not have it unpacked
             for chunk in answer.raw.stream(_CHUNK, decode_content=False):
                 file.write(chunk)
                 done += len(chunk)
-                if self._progress is not None:
-                    self._progress(f"get {self._part.stem}", done, total or done)
-        if total is not None and done != total:
-            raise _BrokenOffError(f"{done:,} of {total:,} bytes came")
-
-    def _arrived(self, url: str) -> tuple[int, str | None]:
-        """Bytes that came before, and which version of the file they are of; 0 where that is not known."""
-        try:
-            known = json.loads(self._version.read_text())
-            version = known["version"] if known["url"] == url else None
-            return (self._part.stat().st_size, str(version)) if version else (0, None)
-        except (OSError, ValueError, KeyError, TypeError):
-            return 0, None
-
-    def _remember(self, url: str, answer: requests.Response) -> None:
-        tag = answer.headers.get("ETag", "")
-        # a weak tag promises the same meaning, not the same bytes
-        version = answer.headers.get("Last-Modified") if not tag or tag.startswith("W/") else tag
-        self._version.write_text(json.dumps({"url": url, "version": version}))
-
-    def _forget(self) -> None:
-        self._part.unlink(missing_ok=True)
-        self._version.unlink(missing_ok=True)
-
-    def _gave_up(self, url: str, error: Exception) -> InputError:
-        came = self._part.stat().st_size if self._part.exists() else 0
-        return InputError(
-            f"{url} could not be downloaded in {ATTEMPTS} attempts. {came:,} bytes came; then: {error}. "
-            "Run the same command again later: it goes on where it was if the server lets it."
-        )
-
-
-class _BrokenOffError(Exception):
-    """A transfer ended too early; worth another attempt."""
+                if progress is not None:
+                    progress(f"get {part.path.stem}", done, max(done, total))
 
 
 @contextmanager
@@ -177,15 +170,3 @@ def _alone_in(folder: Path) -> Iterator[None]:
         yield
     finally:
         os.close(lock)
-
-
-@contextmanager
-def _quiet_pooch() -> Iterator[None]:
-    """pooch tells of every file on stderr; what is to be told, we tell."""
-    logger: Any = pooch.get_logger()
-    level = logger.level
-    logger.setLevel(logging.WARNING)
-    try:
-        yield
-    finally:
-        logger.setLevel(level)

@@ -1,4 +1,4 @@
-"""Texts that are not UTF-8: which encoding they are in, and their bytes as UTF-8."""
+"""Detection of encodings other than UTF-8, and conversion to UTF-8."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _BOMS = {
 UTF_8 = "utf-8"
 _WESTERN = "cp1252"
 _MOST_ACCENTS = 0.3
-"""Largest share of letters beyond ASCII in a text of western Europe."""
+"""Largest share of letters beyond ASCII in a Western European text."""
 _CHUNK, _MOST_LOOKED_AT = 2**20, 2**28
 
 
 def known_encoding(name: str | None) -> str | None:
-    """Python's name of an encoding; None where none is given.
+    """Python's name of an encoding; None if none is given.
 
     Raises
     ------
@@ -33,7 +33,7 @@ def known_encoding(name: str | None) -> str | None:
     if name is None:
         return None
     try:
-        b"x".decode(name, "replace")  # nothing at all is decoded by any name
+        b"x".decode(name, "replace")  # an empty text could be decoded by any name
         known = codecs.lookup(name).name
     except (LookupError, ValueError, TypeError) as error:
         raise InputError(
@@ -43,17 +43,17 @@ def known_encoding(name: str | None) -> str | None:
 
 
 def guess_encoding(stream: IO[bytes], where: str, known: str | None = None) -> str | None:
-    """The encoding of a text, by its mark or by its first bytes beyond ASCII; None for UTF-8.
+    """Guess the encoding of a text by its byte order mark or first bytes beyond ASCII; None for UTF-8.
 
     Parameters
     ----------
     known
-        What it is when it is not UTF-8; None where nothing tells.
+        Encoding of the text if it is not UTF-8; None if unknown.
 
     Raises
     ------
     InputError
-        It is neither UTF-8 nor, by the share of letters beyond ASCII, a text of western Europe.
+        It is neither UTF-8 nor, by its share of letters beyond ASCII, Western European.
     """
     chunk = stream.read(_CHUNK)
     for mark, name in _BOMS.items():
@@ -74,14 +74,14 @@ def guess_encoding(stream: IO[bytes], where: str, known: str | None = None) -> s
     plain = len(re.findall("[A-Za-z]", text))
     if broken > _MOST_ACCENTS * (plain + broken):
         raise InputError(
-            f"{where} is not UTF-8, and which encoding it is in cannot be told. Found {broken:,} bytes "
+            f"{where} is not UTF-8, and its encoding cannot be guessed. Found {broken:,} bytes "
             f"beyond ASCII and {plain:,} letters. Name it, as with --encoding cp1251 or --encoding gb18030."
         )
     return _WESTERN
 
 
 class _AsUtf8(io.RawIOBase):
-    """The bytes of a stream in another encoding; what cannot be decoded becomes bytes that are no UTF-8."""
+    """A stream converted to UTF-8. What cannot be decoded becomes bytes that are not UTF-8."""
 
     def __init__(self, stream: IO[bytes], encoding: str) -> None:
         self._stream = stream
@@ -99,7 +99,7 @@ class _AsUtf8(io.RawIOBase):
         return self._position
 
     def seek(self, offset: int, whence: int = 0) -> int:
-        """Go to a byte, by reading all before it."""
+        """Go to a byte by reading everything before it."""
         if whence != 0:
             raise io.UnsupportedOperation("only from the start")
         self._stream.seek(0)
@@ -122,7 +122,7 @@ class _AsUtf8(io.RawIOBase):
 
 
 def as_utf8(stream: IO[bytes], encoding: str) -> IO[bytes]:
-    """A stream of UTF-8 from one in another encoding."""
+    """Convert a stream in another encoding to UTF-8."""
     return io.BufferedReader(_AsUtf8(stream, encoding), _CHUNK)
 
 

@@ -13,14 +13,13 @@ from pathlib import Path
 from typing import Any, Unpack
 
 import numpy as np
-import pooch
 
 from ..corpus.describe import row_lengths
 from ..corpus.store import Corpus
 from ..errors import InputError, StoreError
 from ..progress import Progress, begin
 from ..storage.destination import temporary_folder
-from .download import download
+from .download import download, file_sha256
 from .manifest import ROLES, DataFile, Difference, Format, Manifest, Role, find_manifest
 from .mulan import ingest_mulan
 from .sources import reading
@@ -219,12 +218,14 @@ def _find(
             f"'{manifest.name}' cannot be downloaded by itself. {manifest.manual} "
             f"Home page: {manifest.home}. Put the files in a folder, and pass it with --from."
         )
-    place = Path(cache or pooch.os_cache("threepass")) / manifest.name
+    from platformdirs import user_cache_path  # imported here, because only downloads need it
+
+    place = Path(cache or user_cache_path("threepass", appauthor=False)) / manifest.name
     files = {}
     for role, file in manifest.files.items():
         assert file.url is not None  # is_downloadable
         path = download(file.url, file.name, place, file.sha256, progress)
-        files[role] = RawFile(path, file.sha256 or pooch.file_hash(str(path)), file.sha256 is not None)
+        files[role] = RawFile(path, file.sha256 or file_sha256(path), file.sha256 is not None)
     return manifest.format, files
 
 
@@ -239,7 +240,7 @@ def _checked(stated: DataFile | None, path: Path) -> RawFile:
     if stated is None or stated.sha256 is None or stated.name != path.name:
         return RawFile(path, None, False)
     with reading(path):
-        found = pooch.file_hash(str(path))
+        found = file_sha256(path)
     if found != stated.sha256:
         raise InputError(
             f"{path} is not the file that the manifest describes. Its sha256 is {found}, expected "

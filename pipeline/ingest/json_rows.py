@@ -1,4 +1,4 @@
-"""Rows of JSON lines: by Arrow where they are regular, one by one where they are not."""
+"""Rows of JSON lines, read by Arrow if they are regular, otherwise one by one."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ from .batches import Places, Refused
 from .labels import LISTS, is_list, listed_labels
 
 MAX_ROW_BYTES = 16_000_000
-"""A longer row is no document."""
+"""Most bytes of a row; longer rows are refused."""
 _SCALARS = {str: pa.binary(), int: pa.int64()}
-"""Types that Arrow reads as we do; binary, for it does not look whether strings are UTF-8."""
+"""Types that Arrow reads as we do. Strings are binary, because Arrow does not check that they are UTF-8."""
 
 
 @dataclass(frozen=True, slots=True)
 class JsonFields:
-    """What to take from each row, by dotted names."""
+    """Fields to read from each row, by dotted names."""
 
     text: tuple[str, ...]
     labels: str | None
     separator: str | None
     id: str | None
     types: dict[str, Any]
-    """Arrow types of `labels` and `id`, as far as the first rows tell; without one Arrow is of no use."""
+    """Arrow types of `labels` and `id`, guessed from the first rows; None if Arrow cannot read the field."""
 
     @classmethod
     def guess(
         cls, columns: Columns, labels: bool, id_column: str | None, rows: Sequence[dict[str, Any]]
     ) -> JsonFields:
-        """Fields for a table that begins with `rows`, with labels or without."""
+        """Fields of a table that begins with `rows`, with or without labels."""
         label_column = columns.labels if labels else None
         types = {}
         for name in (label_column, id_column):
@@ -51,7 +51,7 @@ class JsonFields:
 
     @property
     def schema(self) -> Any:
-        """What Arrow shall read; None when it cannot."""
+        """Schema for Arrow; None if Arrow cannot read these fields."""
         tree: dict[str, Any] = {}
         for name in self.names:
             kind = pa.binary() if name in self.text else self.types[name]
@@ -70,7 +70,7 @@ class JsonFields:
 
 
 def flat(row: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    """A row with the fields of nested objects under dotted names; of objects in a list, as lists."""
+    """Flatten a row. Nested fields get dotted names; fields of objects in a list become lists."""
     values: dict[str, Any] = {}
     for name, value in row.items():
         if isinstance(value, dict) and value:
@@ -84,9 +84,9 @@ def flat(row: dict[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def read_rows(slab: bytes, fields: JsonFields) -> tuple[dict[str, Any], Places]:
-    """The columns of whole lines of JSON, as Arrow arrays by name; texts are binary and never null.
+    """Read whole lines of JSON into Arrow arrays by name. Texts are binary and never null.
 
-    Also the lines that they are in, and those that are refused.
+    Also returns the lines of the rows, and the refused rows.
     """
     schema = fields.schema
     places = None if schema is None or len(slab) > MAX_ROW_BYTES else _places(slab)
@@ -98,7 +98,7 @@ def read_rows(slab: bytes, fields: JsonFields) -> tuple[dict[str, Any], Places]:
             pa.json.ReadOptions(use_threads=False, block_size=len(slab) + 1),
             pa.json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore"),
         )
-    except pa.ArrowInvalid:  # something is not regular
+    except pa.ArrowInvalid:  # some row is not regular
         return _one_by_one(slab, fields)
     # a line may still hold several objects
     return (
@@ -107,9 +107,9 @@ def read_rows(slab: bytes, fields: JsonFields) -> tuple[dict[str, Any], Places]:
 
 
 def _places(slab: bytes) -> Places | None:
-    """The lines that are not blank; None when one of them does not begin with a brace and end with one.
+    """Lines that are not blank; None if one of them does not begin and end with a brace.
 
-    Then it is no object, or not all of one, and nothing for Arrow: a line `null` ends the process.
+    Such a line is not a whole object, and Arrow must not see it: a line `null` crashes the process.
     """
     n_lines = slab.count(b"\n") + (not slab.endswith(b"\n"))
     if slab.count(b"}\n{") == n_lines - 1 and slab[:1] == b"{" and slab.endswith((b"}\n", b"}")):
@@ -121,7 +121,7 @@ def _places(slab: bytes) -> Places | None:
 
 
 def struct_column(table: Any, name: str) -> Any:
-    """A column by its dotted name, as one array."""
+    """Column with a dotted name, as one array."""
     outer, *inner = [name] if name in table.column_names else name.split(".")
     column = table.column(outer).combine_chunks()
     if isinstance(column, pa.ChunkedArray):
@@ -130,7 +130,7 @@ def struct_column(table: Any, name: str) -> Any:
 
 
 def _inside(column: Any, names: Sequence[str]) -> Any:
-    """What the structs of a column hold under a name; those of structs in lists as lists."""
+    """Values of a column of structs under nested names. Structs in lists give lists."""
     if not names:
         return column
     if is_list(column.type) and pa.types.is_struct(column.type.value_type):
@@ -179,7 +179,7 @@ def _one_by_one(slab: bytes, fields: JsonFields) -> tuple[dict[str, Any], Places
 
 def _row(line: bytes) -> dict[str, Any]:
     if len(line) > MAX_ROW_BYTES:
-        raise ValueError(f"the row has {len(line):,} bytes; at most {MAX_ROW_BYTES:,} make a document")
+        raise ValueError(f"the row has {len(line):,} bytes; at most {MAX_ROW_BYTES:,} are allowed")
     try:
         row = json.loads(line.decode("utf-8", "replace"))
     except RecursionError as error:
@@ -192,7 +192,7 @@ def _row(line: bytes) -> dict[str, Any]:
 
 
 def _value(row: dict[str, Any], name: str) -> Any:
-    """What a row has under a dotted name; None for nothing."""
+    """Value of a row under a dotted name; None if there is none."""
     value: Any = row
     for part in [name] if name in row else name.split("."):
         if isinstance(value, list):
@@ -213,7 +213,7 @@ def _text(name: str, value: Any) -> bytes:
 
 
 def _labels(fields: JsonFields, value: Any) -> list[bytes] | None:
-    """The labels of a row as a list; None for none."""
+    """Labels of a row as a list; None if it has none."""
     if value is None:
         return None
     if isinstance(value, dict | bool):
@@ -245,7 +245,7 @@ def _kind(value: Any) -> str:
 
 
 def _type_of(values: list[Any]) -> Any:
-    """The Arrow type that all values have; None when they have several, or one that is not simple."""
+    """Arrow type of all values; None if they have several types, or one that is not simple."""
     if not values:
         return pa.binary()
     lists = [value for value in values if isinstance(value, list)]

@@ -9,48 +9,8 @@ from ..types import Array
 
 
 @jit
-def merge_repeats(indptr: Array, indices: Array, values: Array) -> int:
-    """Sort each row's columns, add up the values of repeated ones and drop zeros, all in place.
-
-    Rows that are strictly increasing already only move. Returns how many entries remain; what lies beyond
-    them is garbage. Repeats are added in order of appearance.
-
-    Cost: O(nnz) for sorted rows, O(n log n) for a row of n entries that is not.
-    """
-    kept = 0
-    start = indptr[0]
-    for row in range(len(indptr) - 1):
-        stop = indptr[row + 1]
-        increasing = True
-        for j in range(start + 1, stop):
-            if indices[j] <= indices[j - 1]:
-                increasing = False
-                break
-        if not increasing:
-            order = np.argsort(indices[start:stop], kind="mergesort")
-            indices[start:stop] = indices[start:stop][order]
-            values[start:stop] = values[start:stop][order]
-        row_start = kept
-        j = start
-        while j < stop:
-            column, value = indices[j], values[j]
-            j += 1
-            while j < stop and indices[j] == column:
-                value += values[j]
-                j += 1
-            if value != 0:
-                indices[kept] = column
-                values[kept] = value
-                kept += 1
-        indptr[row] = row_start
-        start = stop
-    indptr[len(indptr) - 1] = kept
-    return kept
-
-
-@jit
 def rename_columns(indptr: Array, indices: Array, rank: Array) -> None:
-    """Give column c the id `rank[c]` and sort each row again, in place, for rows without values.
+    """Renumber column c as `rank[c]` and sort each row again, in place; for rows without values.
 
     Cost: O(n log n) for a row of n entries; insertion sort for the short rows of titles.
     """
@@ -72,7 +32,7 @@ def rename_columns(indptr: Array, indices: Array, rank: Array) -> None:
 
 @jit
 def rename_columns_with_values(indptr: Array, indices: Array, values: Array, rank: Array) -> None:
-    """As `rename_columns`, carrying each entry's value along."""
+    """Do as `rename_columns` for rows with values."""
     for row in range(len(indptr) - 1):
         start, stop = indptr[row], indptr[row + 1]
         keys = np.empty(stop - start, np.int64)

@@ -1,4 +1,4 @@
-"""The labels in a column of a table, whatever they are written as, as lists."""
+"""Conversion of a label column, in any notation, to lists of labels."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from ..errors import InputError
 from ..types import Array
 
 LISTS = "[]"
-"""In place of a separator: a text is a list, written as JSON or as Python does."""
+"""Separator that stands for strings that are lists, in the notation of JSON or Python."""
 NAME_FIELDS = ("label", "name", "title", "term", "value", "text", "tag")
-"""Which field of an object is a label."""
+"""Fields of an object that may hold its label, best first."""
 
 
 @dataclass(frozen=True, slots=True)
-class Labels:
-    """The labels of some documents: trimmed, none empty; repeats are still there."""
+class LabelLists:
+    """Labels of some documents: trimmed, none empty, repeats included."""
 
     indptr: Array
     """(documents + 1,) int64."""
@@ -30,17 +30,17 @@ class Labels:
     """Arrow array of large strings."""
 
     @classmethod
-    def none(cls, n_documents: int) -> Labels:
+    def none(cls, n_documents: int) -> LabelLists:
         return cls(np.zeros(n_documents + 1, np.int64), pa.array([], pa.large_string()))
 
 
 def listed_labels(text: str) -> list[str]:
-    """The labels of a list that is written as text.
+    """Labels of a list that is written as a string.
 
     Raises
     ------
     ValueError
-        It is no list of texts, numbers or objects with a name, neither of JSON nor of Python.
+        It is not a list of strings, numbers or named objects, in the notation of JSON or Python.
 
     Examples
     --------
@@ -59,12 +59,12 @@ def listed_labels(text: str) -> list[str]:
     items = [found] if isinstance(found, dict) else found
     names = [_name_of(item) for item in items] if isinstance(items, list) else [()]
     if any(isinstance(name, list | dict | tuple | set | bool) for name in names):
-        raise ValueError(f"the labels are no list of names: {text[:60]!r}")
+        raise ValueError(f"the labels are not a list of names: {text[:60]!r}")
     return [str(name) for name in names if name is not None]
 
 
 def _name_of(item: Any) -> Any:
-    """The field of an object that names it, or the object where none does; anything else as it is."""
+    """Label field of an object, or the object if it has none; any other item unchanged."""
     if not isinstance(item, dict):
         return item
     fields = {str(field).lower(): value for field, value in item.items()}
@@ -85,19 +85,19 @@ def _bare(text: str) -> str:
     return "".join(text.replace('"', "'").split())
 
 
-def read_labels(column: Any, separator: str | None) -> tuple[Labels, dict[int, str]]:
-    """The labels in an Arrow array of lists, strings or numbers; and what is wrong, by row.
+def read_labels(column: Any, separator: str | None) -> tuple[LabelLists, dict[int, str]]:
+    """Read the labels in an Arrow array of lists, strings or numbers. Also returns errors, by row.
 
     Raises
     ------
     InputError
-        They are of none of these types.
+        The array has another type.
     """
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
     kind = column.type
     if pa.types.is_null(kind):
-        return Labels.none(len(column)), {}
+        return LabelLists.none(len(column)), {}
     if is_list(kind):
         lengths = pc.fill_null(pc.list_value_length(column), 0).to_numpy(zero_copy_only=False)
         return _trimmed(lengths.astype(np.int64), _strings(column.flatten())), {}
@@ -111,7 +111,7 @@ def read_labels(column: Any, separator: str | None) -> tuple[Labels, dict[int, s
     return _trimmed(lengths.astype(np.int64), lists.flatten()), {}
 
 
-def _listed(texts: list[str]) -> tuple[Labels, dict[int, str]]:
+def _listed(texts: list[str]) -> tuple[LabelLists, dict[int, str]]:
     lists: list[list[str]] = []
     wrong: dict[int, str] = {}
     for row, text in enumerate(texts):
@@ -125,12 +125,12 @@ def _listed(texts: list[str]) -> tuple[Labels, dict[int, str]]:
 
 
 def is_list(kind: Any) -> bool:
-    """Whether an Arrow type is one of lists."""
+    """Whether an Arrow type is a list type."""
     return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind))
 
 
 def _strings(values: Any) -> Any:
-    """Values as text: numbers as they are written, what is no UTF-8 replaced."""
+    """Values as strings: numbers as written, invalid UTF-8 replaced."""
     kind = values.type
     if pa.types.is_dictionary(kind):
         values = values.cast(kind.value_type)
@@ -150,9 +150,9 @@ def _strings(values: Any) -> Any:
     return values.cast(pa.large_string())
 
 
-def _trimmed(lengths: Array, names: Any) -> Labels:
+def _trimmed(lengths: Array, names: Any) -> LabelLists:
     names = pc.utf8_trim_whitespace(pc.fill_null(names, ""))
     keep = pc.binary_length(names).to_numpy(zero_copy_only=False) > 0
     rows = np.repeat(np.arange(len(lengths)), lengths)
     kept = np.bincount(rows[keep], minlength=len(lengths))
-    return Labels(np.concatenate([[0], np.cumsum(kept)]).astype(np.int64), names.filter(pa.array(keep)))
+    return LabelLists(np.concatenate([[0], np.cumsum(kept)]).astype(np.int64), names.filter(pa.array(keep)))

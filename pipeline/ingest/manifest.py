@@ -298,7 +298,7 @@ class _Table:
 
 def _shipped() -> list[Path]:
     # `pipeline/data_manifests` is a link to the top-level folder, and in a wheel a copy of it
-    folder = Path(str(resources.files("pipeline"))) / "data_manifests"
+    folder = Path(str(resources.files("threepass"))) / "data_manifests"
     return sorted(folder.glob("*.toml"))
 
 

@@ -28,7 +28,7 @@ from .spool import (
 )
 
 Matrix = Any
-"""Whatever `ingest_matrices` takes for X and Y."""
+"""Any matrix that `ingest_matrices` takes for X or Y."""
 
 
 def ingest_matrices(
@@ -47,11 +47,11 @@ def ingest_matrices(
     X
         (documents, terms), not negative: a scipy sparse matrix or array of any format, a pydata/sparse array,
         a dense array, the path of an `.npz` file that scipy or pydata/sparse wrote, or a Dask array of any of
-        these, which is computed block by block and never held whole.
+        these, which is computed block by block and never held in memory as a whole.
     Y
-        (documents, labels): the same kinds; whatever is not zero is a label. None: no labels at all.
+        (documents, labels): the same kinds. Every nonzero entry is a label. None: no labels at all.
     dest
-        Where the corpus shall be; it appears there only once it is whole.
+        Path of the new corpus, which appears only once it is complete.
     feature_names, label_names
         A name for each column.
     **options
@@ -91,7 +91,7 @@ def ingest_matrices(
 
 
 def _loaded(matrix: Matrix, name: str) -> Matrix:
-    """Load `.npz`; leave Dask arrays lazy; make anything else something with a cheap row slice."""
+    """Load `.npz`, leave Dask arrays lazy, and convert anything else to CSR, which is cheap to slice."""
     if isinstance(matrix, str | Path):
         matrix = _load_npz(Path(matrix))
     if is_dask(matrix):
@@ -147,7 +147,7 @@ def _read_dask(X: Matrix, Y: Matrix, spool: Spool) -> list[PieceWriter]:
     xs, ys = X.to_delayed().ravel(), Y.to_delayed().ravel()
     if len(xs) != len(ys):
         raise InputError(
-            f"X and Y are cut differently and the sizes of their blocks are not known. Found {len(xs)} and "
+            f"X and Y are cut differently, and the sizes of their blocks are unknown. Found {len(xs)} and "
             f"{len(ys)} blocks. Call compute_chunk_sizes() on both first."
         )
 

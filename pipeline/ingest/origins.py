@@ -1,4 +1,4 @@
-"""Where documents come from, gathered while tables are read, and stored with the corpus."""
+"""Origins of documents, collected while tables are read and stored with the corpus."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _NONE = np.zeros(0, np.int64)
 
 
 class PartOrigins:
-    """The rows and ids of one part of a file; ids wait on disk."""
+    """Rows and ids of one part of a file. Ids are kept on disk."""
 
     def __init__(self, file: int, spool: Path) -> None:
         self.file = file
@@ -29,7 +29,7 @@ class PartOrigins:
         self._spool = spool
 
     def add(self, batch: Batch) -> None:
-        """Take note of the next rows of the part."""
+        """Record the next rows of the part."""
         self._rows.append(batch.rows + self.n_rows)
         self.n_rows += batch.n_rows
         ids = [b"null"] * batch.n_documents
@@ -41,17 +41,17 @@ class PartOrigins:
             file.write(b"".join(ids))
 
     def rows(self) -> Array:
-        """(documents,) int64: places in the part."""
+        """(documents,) int64: row numbers in the part."""
         return np.concatenate([_NONE, *self._rows])
 
     def ids(self) -> tuple[Array, Array]:
-        """The ids as JSON, one after the other, and the length of each."""
+        """Ids as concatenated JSON, and the length of each."""
         text = np.fromfile(self._spool, np.uint8) if self._spool.exists() else np.zeros(0, np.uint8)
         return text, np.concatenate([_NONE, *self._lengths])
 
 
 def write_origins(root: zarr.Group, parts: Sequence[PartOrigins]) -> dict[str, int]:
-    """Write what does not follow from the order of the documents; returns the arrays' checksums."""
+    """Write the origins that document numbers do not imply. Returns the arrays' checksums."""
     rows, files = [], []
     first, last_file = 0, -1
     for part in parts:

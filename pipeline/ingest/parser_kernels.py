@@ -1,11 +1,11 @@
-"""The compiled parser of sparse text lines, and the few values it leaves to Python.
+"""Compiled parser of sparse text lines. It leaves a few values to Python.
 
 One line is one document: labels separated by commas, then `feature:value` pairs, separated by blanks::
 
     12,7 3:1 15:0.25 201:4
 
-A first token with a colon means that the document has no labels. Values that are whole numbers up to 2**53
-are exact; all others are the nearest float32.
+If the first token has a colon, the document has no labels. Whole numbers up to 2**53 are exact; all other
+values are the nearest float32.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _POWERS = 10.0 ** np.arange(23)  # the powers of ten that a double holds exactly
 
 
 class Parsed(NamedTuple):
-    """What came out of a text: the rows of Y and X as written, or where the trouble is."""
+    """Result of parsing: the rows of Y and X as written, or the place of an error."""
 
     status: int
     position: int
@@ -40,7 +40,7 @@ class Parsed(NamedTuple):
     x_indptr: Array
     x_indices: Array
     values: Array
-    """Not negative, but for `-1 - p`: the number at byte p needs `round_value`."""
+    """Values of X, 0 or more; `-1 - p` if the number at byte p needs `round_value`."""
 
 
 def parse(text: bytes, n_terms: int, n_labels: int, svmlight: bool) -> Parsed:
@@ -81,7 +81,7 @@ def parse(text: bytes, n_terms: int, n_labels: int, svmlight: bool) -> Parsed:
 
 
 def round_value(number: float) -> float:
-    """The value that is stored for a number in a text; infinite when it is too large for float32."""
+    """Stored value of a number in a text; infinite if it is too large for float32."""
     if number <= 2**53 and number == math.floor(number):
         return number
     with np.errstate(over="ignore", under="ignore"):
@@ -175,7 +175,7 @@ def _parse(
 
 @jit
 def _read_value(text: Array, at: int) -> tuple[int, float]:
-    """Read a number; returns the byte after it, or its first byte when there is none or a negative one."""
+    """Read a number. Returns the byte after it (its first byte if missing or negative) and its value."""
     n = len(text)
     start = at
     if text[at : at + 1].size and text[at] == _ONE and (at + 1 == n or text[at + 1] <= _SPACE):
@@ -185,7 +185,7 @@ def _read_value(text: Array, at: int) -> tuple[int, float]:
         negative = text[at] == _MINUS
         at += 1
 
-    # value = mantissa * 10**exponent, of 18 digits at most; `whole` unless a digit other than 0 was left out
+    # value = mantissa * 10**exponent, of at most 18 digits; `whole` unless a digit other than 0 was dropped
     mantissa = np.int64(0)
     exponent = 0
     n_digits = 0

@@ -1,4 +1,4 @@
-"""Text files, plain or compressed, as whole lines: found, opened, cut into parts."""
+"""Text files, plain or compressed: search, opening, and cutting into parts of whole lines."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Paths = str | Path | Sequence[str | Path]
 
 
 def find_files(sources: Paths) -> list[Path]:
-    """The files that paths and glob patterns name, patterns in alphabetical order."""
+    """Files that paths and glob patterns name. The files of a pattern are in alphabetical order."""
     paths: list[Path] = []
     for source in _as_paths(sources):
         if _exists(source) or not glob.has_magic(str(source)):
@@ -58,23 +58,23 @@ _WRITE_TABLE = "Write texts and labels to a file, as with df.to_parquet('posts.p
 
 
 def _as_paths(sources: Paths) -> list[str | Path]:
-    """The sources one by one; texts and tables in memory are refused."""
+    """List of the sources. Refuses texts and tables in memory."""
     if not isinstance(sources, str | Path | list | tuple):
         kind = type(sources).__name__
-        raise InputError(f"Names of files are wanted. Found data of type {kind}. {_WRITE_TABLE}")
+        raise InputError(f"File names are needed. Found data of type {kind}. {_WRITE_TABLE}")
     paths = [sources] if isinstance(sources, str | Path) else list(sources)
     for path in paths:
         if not isinstance(path, str | Path):
             kind = type(path).__name__
-            raise InputError(f"Names of files are wanted. Found data of type {kind}. {_WRITE_TABLE}")
+            raise InputError(f"File names are needed. Found data of type {kind}. {_WRITE_TABLE}")
         suffix = Path(path).suffix
         if len(str(path).split()) > 1 and (not suffix or " " in suffix) and not _exists(path):
-            raise InputError(f"Names of files are wanted. Found the text {str(path)[:40]!r}. {_WRITE_TABLE}")
+            raise InputError(f"File names are needed. Found the text {str(path)[:40]!r}. {_WRITE_TABLE}")
     return paths
 
 
 def distinct_names(paths: Sequence[Path]) -> list[str]:
-    """The names of files, with their directories where names repeat."""
+    """File names, with their directories if names repeat."""
     names = [path.name for path in paths]
     return names if len(set(names)) == len(names) else [str(path) for path in paths]
 
@@ -88,7 +88,7 @@ def _exists(path: str | Path) -> bool:
 
 @contextmanager
 def reading(path: Path) -> Iterator[None]:
-    """Turn what can go wrong with a source file into an `InputError` that names it."""
+    """Turn errors in reading a source file into an `InputError` that names it."""
     try:
         yield
     except _BROKEN as error:
@@ -100,7 +100,7 @@ def reading(path: Path) -> Iterator[None]:
 
 
 def compression_of(raw: IO[bytes]) -> str | None:
-    """`gz`, `bz2`, `xz`, `zst`, or None for plain files; told by the first bytes, not by the name."""
+    """Compression by the first bytes, not the name: `gz`, `bz2`, `xz`, `zst`, or None for plain files."""
     raw.seek(0)
     start = raw.read(6)
     raw.seek(0)
@@ -108,7 +108,7 @@ def compression_of(raw: IO[bytes]) -> str | None:
 
 
 def decompressed(raw: IO[bytes], encoding: str | None = None) -> IO[bytes]:
-    """The content of an open file, as UTF-8 where an encoding is named; the file itself when it is plain."""
+    """Content of an open file, as UTF-8 if an encoding is named; the file itself if it is plain."""
     openers: dict[str, Any] = {"gz": gzip.open, "bz2": bz2.open, "xz": lzma.open, "zst": zstd.open}
     kind = compression_of(raw)
     stream: IO[bytes] = raw if kind is None else openers[kind](raw)
@@ -116,7 +116,7 @@ def decompressed(raw: IO[bytes], encoding: str | None = None) -> IO[bytes]:
 
 
 def read_names(path: str | Path) -> list[str]:
-    """One name a line. Files that are not UTF-8 are read as Latin-1, in which every byte is a letter."""
+    """Read one name per line. Files that are not UTF-8 are read as Latin-1, which accepts every byte."""
     (file,) = find_files(path)
     with reading(file), file.open("rb") as raw:
         content = decompressed(raw).read()
@@ -132,23 +132,23 @@ def read_names(path: str | Path) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """The lines of a file that start at `start` or after, and before `end`."""
+    """Lines of a file that start at `start` or after, and before `end`."""
 
     path: Path
     start: int
     end: int | None
-    """None: up to the end of the file."""
+    """None: the end of the file."""
     mid_file: bool
-    """`start` may lie within a line; that line belongs to the part before."""
+    """Whether `start` may be inside a line, which then belongs to the part before."""
     encoding: str | None = None
-    """None: UTF-8. With another, positions are those of the text as UTF-8."""
+    """None: UTF-8. In other encodings, positions are those after conversion to UTF-8."""
 
 
 def cut_file(path: Path, start: int, part_bytes: int, encoding: str | None = None) -> list[Part]:
-    """Cut a plain file into parts of about `part_bytes`; one that is packed, or not UTF-8, stays whole."""
+    """Cut a plain file into parts of about `part_bytes`. Compressed and non-UTF-8 files stay whole."""
     with reading(path), path.open("rb") as raw:
         whole = compression_of(raw) is not None or encoding is not None
-        # No part may begin after the last line with content: blank lines at the end need to be seen together.
+        # No part may begin after the last line with content, so that one part has all blank lines at the end.
         end = start if whole else _content_end(raw)
     if end - start <= part_bytes:
         return [Part(path, start, None, False, encoding)]
@@ -158,7 +158,7 @@ def cut_file(path: Path, start: int, part_bytes: int, encoding: str | None = Non
 
 
 def _content_end(raw: IO[bytes]) -> int:
-    """Where the blanks at the end of a file begin."""
+    """Start of the blanks at the end of a file."""
     end = raw.seek(0, 2)
     while end > 0:
         start = max(0, end - 2**16)
@@ -171,20 +171,20 @@ def _content_end(raw: IO[bytes]) -> int:
 
 
 class LineReader:
-    """Iterate over a part's text, in slabs of whole lines.
+    """Iterator over a part's text, in slabs of whole lines.
 
-    Blank lines at the very end of the file are not in any slab; `blank_tail` counts them afterwards.
+    No slab holds the blank lines at the very end of the file. `blank_tail` counts them afterwards.
     """
 
     def __init__(self, part: Part, slab_bytes: int) -> None:
         self.part = part
         self.blank_tail = 0
         self.lines_before = 0
-        """Lines of this part before the present slab."""
+        """Lines of this part before the current slab."""
         self.first_byte = part.start
-        """Where the first line of the part starts."""
+        """Start of the part's first line."""
         self.file_position = 0
-        """Bytes of this part, as they lie on disk, that were read so far; for progress."""
+        """Bytes of this part read from disk so far; for progress."""
         self._slab_bytes = slab_bytes
 
     def __iter__(self) -> Iterator[bytes]:
@@ -231,7 +231,7 @@ class LineReader:
             if sum(map(len, pending)) > MAX_LINE_BYTES:
                 raise InputError(
                     f"{self.part.path} has a line of more than {MAX_LINE_BYTES:,} bytes. "
-                    "Is it a text file with one document a line?"
+                    "Is it a text file with one document per line?"
                 )
         rest = b"".join(pending)
         line = rest.rstrip(_BLANK)
@@ -243,7 +243,7 @@ class LineReader:
     def _chunks(self) -> Iterator[bytes]:
         with reading(self.part.path), self.part.path.open("rb") as raw:
             stream = decompressed(raw, self.part.encoding)
-            # `mid_file`: the newline just before `start` tells that a line starts there
+            # `mid_file`: a newline just before `start` means that a line starts there
             stream.seek(self.part.start - self.part.mid_file)
             offset = self.part.start if self.part.mid_file else 0
             with ThreadPoolExecutor(1) as ahead:  # the next chunk is decompressed while this one is parsed
@@ -254,11 +254,11 @@ class LineReader:
                     yield chunk
 
     def line_number(self, slab: bytes, position: int) -> int:
-        """The number, from 1, that the line at a byte of the present slab has in the whole file."""
+        """Line number in the whole file, from 1, of a byte of the current slab."""
         return self.number_of_line(slab.count(b"\n", 0, position))
 
     def number_of_line(self, line: int) -> int:
-        """The same for a line of the present slab, counted from 0."""
+        """Line number in the whole file, from 1, of a line of the current slab, from 0."""
         lines = self.lines_before + line
         with reading(self.part.path), self.part.path.open("rb") as raw:
             stream = decompressed(raw, self.part.encoding)

@@ -1,14 +1,14 @@
-"""From pieces of a source to a finished store: what every kind of ingest shares.
+"""The shared part of every ingest: from pieces of a source to a finished store.
 
-Terms are ranked by document frequency, which is known only after all of the source was read. So an ingest
-has two stages, both parallel and both in bounded memory:
+Terms are ranked by document frequency, which is known only after the whole source was read. So an ingest has
+two stages, both parallel and both in bounded memory:
 
-1. *read*: tasks turn their part of the source into small pieces (a few MB of CSR rows with source ids),
-   add up what must be known of the whole, and put the pieces in a spool beside the store;
-2. *write*: consecutive pieces are joined into blocks of the wanted size, one task a block, their terms
-   renumbered, their values cut down to the smallest type that fits, and written.
+1. *read*: each task turns its part of the source into small pieces (a few MB of CSR rows with source ids),
+   adds up the totals, and puts the pieces in a spool beside the store;
+2. *write*: each task joins consecutive pieces into one block, renumbers its terms, converts its values to the
+   smallest type that fits, and writes it.
 
-What a store contains depends on the source and the options alone, never on the number of threads.
+The content of a store depends only on the source and the options, never on the number of threads.
 """
 
 from __future__ import annotations
@@ -37,26 +37,24 @@ from ..text.info import TextInfo
 from ..types import Array
 from . import kernels
 
-"""Called as `progress(stage, done, total)` from any thread; a stage counts bytes, documents or blocks."""
-
 PIECE_BYTES = 8_000_000
 BLOCK_BYTES = 20_000_000
-"""Small enough that two threads end a pass at about the same time, large enough to be read at full speed; and
-two pieces and a half, so that blocks of whole pieces are of one size."""
+"""Small enough for two threads to end a pass at about the same time, and large enough to read at full speed.
+Two and a half pieces, so that blocks of whole pieces have one size."""
 
 
 @dataclass(frozen=True, slots=True)
 class IngestOptions:
-    """What every kind of ingest understands."""
+    """Options of every kind of ingest."""
 
     binary: bool = False
-    """Store that a term occurs, not how often."""
+    """Store whether a term occurs, not how often."""
     block_bytes: int = BLOCK_BYTES
-    """Aim for blocks that take this many bytes once read (8 a nonzero, 16 a document)."""
+    """Target size of a block in memory (8 bytes per nonzero, 16 per document)."""
     overwrite: bool = False
-    """Replace an existing corpus, once the new one is whole."""
+    """Replace an existing corpus once the new one is complete."""
     n_threads: int | None = None
-    """Tasks at a time; every processor when None."""
+    """Tasks at a time. None: one per processor."""
     progress: Progress | None = None
 
     def __post_init__(self) -> None:
@@ -68,7 +66,7 @@ class IngestOptions:
 
 
 class IngestKeywords(TypedDict, total=False):
-    """The fields of `IngestOptions`, as keywords of the public functions."""
+    """Fields of `IngestOptions`, as keywords of the public functions."""
 
     binary: bool
     block_bytes: int
@@ -79,7 +77,7 @@ class IngestKeywords(TypedDict, total=False):
 
 @dataclass(slots=True)
 class Totals:
-    """What must be known of the whole source before the first block can be written."""
+    """Totals over the whole source, needed before the first block can be written."""
 
     term_counts: Array = field(default_factory=lambda: np.zeros(0, np.int64))
     label_counts: Array = field(default_factory=lambda: np.zeros(0, np.int64))
@@ -107,7 +105,7 @@ class Totals:
         self.single_exact = self.single_exact and other.single_exact
 
     def value_type(self) -> str:
-        """The smallest type of the format that holds every value exactly."""
+        """Smallest type of the format that holds every value exactly."""
         if self.integers:
             if self.max_value == 1:
                 return "ones"
@@ -124,16 +122,16 @@ class Piece:
     path: Path
     n_docs: int
     nbytes: int
-    """What its rows will take once read back from the store."""
+    """Bytes of its rows in memory, once read back from the store."""
     renumbering: Renumbering | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Renumbering:
-    """Columns of pieces whose source ids are known only after all of the source was read.
+    """Files with the source ids of a piece's columns, which are known only after the whole source was read.
 
-    Both are `.npy` files with the source id of each column, int32; -1 for a column that is left out. They are
-    there once reading is done. None where columns are source ids already.
+    Each `.npy` file has the source id of each column, int32; -1 for a column that is left out. The files
+    exist once reading is done. None: columns are source ids already.
     """
 
     terms: Path | None
@@ -141,7 +139,7 @@ class Renumbering:
 
 
 class Spool:
-    """Where reading tasks leave their pieces; safe to use from many threads."""
+    """Directory for the pieces of reading tasks; safe to use from many threads."""
 
     def __init__(self, directory: Path, options: IngestOptions) -> None:
         self.directory = directory
@@ -150,11 +148,11 @@ class Spool:
         self._done = 0.0
 
     def writer(self, part: int) -> PieceWriter:
-        """For part `part` of the source, counted in the order of its documents."""
+        """Make the writer of part `part` of the source, counted in document order."""
         return PieceWriter(self, self.directory / f"{part:06d}")
 
     def advance(self, stage: str, amount: float, total: float) -> None:
-        """Report progress; also where a task finds out that it was given up."""
+        """Report progress. Also ends the task if its run was given up."""
         check_wanted()
         with self._lock:
             self._done += amount
@@ -166,7 +164,7 @@ class Spool:
 
 
 class PieceWriter:
-    """Spools the pieces of one part of the source, in order."""
+    """Writer of the pieces of one part of the source, in order."""
 
     def __init__(self, spool: Spool, prefix: Path) -> None:
         self._spool = spool
@@ -177,7 +175,7 @@ class PieceWriter:
     def add(self, X: SparseRows, Y: SparseRows, renumbering: Renumbering | None = None) -> None:
         """Spool rows in canonical form (columns sorted and unique, no zeros), cut to block size.
 
-        With a renumbering, columns need not be sorted, and their counts have to come from `Learned`.
+        With a renumbering, columns need not be sorted, and the `SourceSummary` must provide their counts.
         """
         if self._spool.options.binary or (X.values is not None and bool(np.all(X.values == 1))):
             X = replace(X, values=None)
@@ -207,7 +205,7 @@ Reader = Callable[[Spool], Iterable[PieceWriter]]
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """Names by source id; None where the source has none."""
+    """Names by source id; None if the source has none."""
 
     terms: Sequence[str] | None = None
     labels: Sequence[str] | None = None
@@ -215,42 +213,42 @@ class Names:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """Width of X and Y; None when the largest id seen decides."""
+    """Width of X and Y; None if the largest id in the source decides."""
 
     n_terms: int | None = None
     n_labels: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Learned:
-    """What only reading a source tells, of one whose columns are renumbered."""
+class SourceSummary:
+    """Names and counts of a source with renumbered columns, known only after reading it."""
 
     names: Names
     term_counts: Array
-    """By source id, int64: documents that have each term."""
+    """int64, by source id: number of documents with each term."""
     label_counts: Array
     description: dict[str, Any]
-    """Added to that of the source."""
+    """Added to the description of the source."""
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A source of documents: how to read it, and what is known of it beforehand."""
+    """A source of documents: its reader, and everything known before reading."""
 
     read: Reader
-    """Stage 1: spools all pieces and returns their writers in the order of the documents."""
+    """Stage 1: spools all pieces and returns their writers in document order."""
     description: dict[str, Any]
-    """Told by `threepass info`; where the corpus comes from."""
+    """Source of the corpus, as shown by `threepass info`."""
     shape: Shape = Shape()
     names: Names = Names()
     float32: bool = False
-    """Hold values that are not whole numbers in single precision, even where that rounds them."""
+    """Store values that are not whole numbers in single precision, even if that rounds them."""
     write_extras: Callable[[zarr.Group], dict[str, int]] | None = None
-    """Adds groups of its own to the store, before the completion mark; returns their arrays' checksums."""
-    learned: Callable[[], Learned] | None = None
-    """Asked once, when all is read."""
+    """Adds more groups to the store, before the completion mark. Returns their arrays' checksums."""
+    summarize: Callable[[], SourceSummary] | None = None
+    """Called once, after reading."""
     text: TextInfo | None = None
-    """How texts became words, where there were texts."""
+    """Tokenizer and columns, for a source of texts."""
 
 
 def build_corpus(dest: str | Path, source: Source, options: IngestOptions) -> Corpus:
@@ -268,8 +266,8 @@ def build_corpus(dest: str | Path, source: Source, options: IngestOptions) -> Co
         totals = Totals()
         for writer in writers:
             totals.add(writer.totals)
-        if source.learned is not None:
-            source = _with_learned(source, source.learned(), totals)
+        if source.summarize is not None:
+            source = _with_summary(source, source.summarize(), totals)
         if totals.n_docs == 0:
             raise InputError(
                 "The source has no documents. Found only blank lines and comments. Check the file."
@@ -298,9 +296,9 @@ def build_corpus(dest: str | Path, source: Source, options: IngestOptions) -> Co
     return Corpus.open(dest)
 
 
-def _with_learned(source: Source, learned: Learned, totals: Totals) -> Source:
-    totals.term_counts, totals.label_counts = learned.term_counts, learned.label_counts
-    return replace(source, names=learned.names, description=source.description | learned.description)
+def _with_summary(source: Source, summary: SourceSummary, totals: Totals) -> Source:
+    totals.term_counts, totals.label_counts = summary.term_counts, summary.label_counts
+    return replace(source, names=summary.names, description=source.description | summary.description)
 
 
 def _write_store(
@@ -310,7 +308,7 @@ def _write_store(
     totals: Totals,
     kind: str,
 ) -> fmt.CorpusInfo:
-    """Stage 2: all blocks and counts."""
+    """Stage 2: write all blocks and counts."""
     # rank[source id] = column: most frequent first, ties by id
     term_ids = np.argsort(-totals.term_counts, kind="stable").astype(np.int32)
     rank = np.empty_like(term_ids)
@@ -399,7 +397,7 @@ def _load(pieces: list[Piece], n_terms: int, n_labels: int) -> tuple[SparseRows,
 
 
 def _renumbered(rows: SparseRows, file: Path | None) -> SparseRows:
-    """The rows with source ids for columns, in any order; without those that are left out."""
+    """The rows with source ids as columns, in any order, without the columns that are left out."""
     if file is None:
         return rows
     ids = np.load(file)[rows.indices]
@@ -426,11 +424,11 @@ def _sum_padded(a: Array, b: Array) -> Array:
 
 
 def _widened(counts: Array, width: int | None, names: Sequence[str] | None, what: str) -> Array:
-    """Counts for every column, also those never seen; the names must be as many."""
+    """Counts of all columns, unseen ones included. There must be as many names."""
     width = width if width is not None else max(len(counts), len(names or ()))
     if names is not None and len(names) != width:
         raise InputError(
             f"The {what} names do not fit the data. Found {len(names):,} names for {width:,} {what}s. "
-            f"Give one name a line, in the order of the {what} ids."
+            f"Give one name per line, in the order of the {what} ids."
         )
     return _padded(counts, width)

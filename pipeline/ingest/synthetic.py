@@ -1,9 +1,9 @@
 """Planted corpora: documents drawn from a latent model whose O, Q and pi are known.
 
-The model is the paper's (equation 1): a topic h from pi, then words from O[:, h] and labels from Q[:, h].
-Each column of O mixes a Zipf distribution common to all topics with one over the topic's own words, so that
-words look like words; labels likewise. Every document has its own random stream, seeded by its number: the
-corpus does not depend on blocks or threads.
+The model is the paper's (equation 1): draw a topic h from pi, then words from O[:, h] and labels from
+Q[:, h]. Each column of O mixes a Zipf distribution common to all topics with one over the topic's own words,
+so that word frequencies look natural; labels likewise. Every document has its own random stream, seeded by
+its number, so the corpus does not depend on blocks or threads.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import scipy.special
 import zarr
 
 from ..corpus import format as fmt
+from ..corpus.kernels import merge_repeats
 from ..corpus.rows import SparseRows
 from ..corpus.store import Corpus
 from ..errors import InputError, StoreError
@@ -25,7 +26,6 @@ from ..storage.arrays import holds, read_array, read_attributes, write_array
 from ..storage.guard import DamageError
 from ..tasks import map_tasks
 from ..types import Array
-from . import kernels
 from .spool import PIECE_BYTES, IngestKeywords, IngestOptions, PieceWriter, Shape, Source, Spool, build_corpus
 from .synthetic_kernels import alias_table, draw_documents
 
@@ -34,7 +34,7 @@ _QUANTILES = 4096
 
 @dataclass(frozen=True, slots=True)
 class Lengths:
-    """How many words or labels a document has: a log-normal, mirrored when the mean is below the median."""
+    """Distribution of words or labels per document: log-normal, mirrored if the mean is below the median."""
 
     mean: float
     median: float
@@ -59,21 +59,21 @@ class Lengths:
 
 @dataclass(frozen=True, slots=True)
 class Mixture:
-    """K distributions over `n` items: topic k draws from its own items with probability `share`."""
+    """K distributions over `n` items. Topic k draws from its own items with probability `share`."""
 
     common: Array
     """(n,) weights, adding up to 1."""
     ids: Array
     """(K, s) int32: each topic's own items."""
     weights: Array
-    """(K, s) how likely each topic's own items are; rows add up to 1."""
+    """(K, s): probabilities of each topic's own items; rows add up to 1."""
     share: float
 
     @classmethod
     def zipf(cls, n: int, n_topics: int, size: int, share: float, rng: np.random.Generator) -> Mixture:
-        """Zipf's law overall: a topic keeps a random choice of the items, at their common weights.
+        """Mixture that follows Zipf's law. Each topic owns a random choice of the items, at common weights.
 
-        The commonest items are flattened within a topic, or one of them would be all of it.
+        The most common items are flattened within a topic. Otherwise one of them would dominate it.
         """
         ids = np.stack([np.sort(rng.choice(n, size, replace=False)) for _ in range(n_topics)])
         common, weights = _zipf(np.arange(n)), _zipf(ids, flat=max(2.7, n / 2000))
@@ -88,7 +88,7 @@ class Mixture:
         return dense
 
     def tables(self) -> tuple[float, Array, Array, Array, Array, Array]:
-        """What the sampling kernel wants."""
+        """Arguments for the sampling kernel."""
         tables = [alias_table(weights) for weights in self.weights]
         keep, other = (np.stack(side) for side in zip(*tables, strict=True))
         return (self.share, self.ids, keep, other, *alias_table(self.common))
@@ -103,10 +103,10 @@ class Planted:
     words, labels
         Row lengths of X and Y.
     distinct
-        Draw the words of a document without repeats, so that X is binary with the wanted row lengths.
-        False draws them independently, as the paper's model says, and X counts them.
+        Draw the words of a document without repeats, so that X is binary with the requested row lengths.
+        False draws them independently, as in the paper's model, and X counts them.
     topic_share
-        How much of a topic's mass lies on its own words and labels.
+        Share of a topic's mass on its own words and labels.
     """
 
     n_docs: int
@@ -129,7 +129,7 @@ class Planted:
 
     @cached_property
     def pi(self) -> Array:
-        """(n_topics,) float64: how likely each topic is."""
+        """(n_topics,) float64: probability of each topic."""
         return np.random.default_rng([self.seed, 0]).dirichlet(np.full(self.n_topics, 5.0))
 
     @cached_property
@@ -153,7 +153,7 @@ class Planted:
         return replace(self, n_docs=max(1, round(self.n_docs * scale)))
 
 
-# The paper's Table 1: training documents, features, labels, mean and median of their numbers a document.
+# The paper's Table 1: training documents, features, labels, mean and median of features and labels.
 SHAPES = {
     "bibtex": Planted(4_880, 1_836, 159, 50, Lengths(68.67, 69), Lengths(2.40, 2)),
     "delicious": Planted(12_920, 500, 983, 50, Lengths(18.29, 6), Lengths(19.02, 20)),
@@ -166,7 +166,7 @@ SHAPES = {
 
 @dataclass(frozen=True, slots=True)
 class Truth:
-    """The model that a planted corpus was drawn from, in the corpus's own column order."""
+    """Model that a planted corpus was drawn from, in the column order of the corpus."""
 
     O: Array
     """(n_terms, K) float64: P[word | topic]."""
@@ -186,7 +186,7 @@ def ingest_shape(
     name
         One of `SHAPES`: bibtex, delicious, nytimes, wiki31k, amazoncat, wikilshtc.
     scale
-        Share of the documents to draw; terms and labels stay as many.
+        Share of the documents to draw. The numbers of terms and labels do not change.
     """
     if name not in SHAPES:
         raise InputError(f"There is no shape '{name}'. Choose one of: {', '.join(SHAPES)}.")
@@ -194,7 +194,7 @@ def ingest_shape(
 
 
 def ingest_planted(model: Planted, dest: str | Path, **options: Unpack[IngestKeywords]) -> Corpus:
-    """Draw a corpus from a planted model straight into a store, keeping the true parameters in it.
+    """Draw a corpus from a planted model straight into a store, and store the true parameters with it.
 
     Examples
     --------
@@ -204,7 +204,7 @@ def ingest_planted(model: Planted, dest: str | Path, **options: Unpack[IngestKey
     >>> corpus.shape, planted_truth(corpus).O.shape
     ((100, 500), (500, 3))
     """
-    # A document's words must be found among its topic's; leave room, or drawing them takes forever.
+    # Drawing distinct words takes forever if a document needs nearly all of them: leave room.
     n_words = model.words.table(max(1, model.n_terms // 2) if model.distinct else 2**31)
     n_labels = model.labels.table(max(1, model.n_labels // 2))
     words, labels = model.word_mixture.tables(), model.label_mixture.tables()
@@ -232,7 +232,7 @@ def ingest_planted(model: Planted, dest: str | Path, **options: Unpack[IngestKey
             values = None
             if not model.distinct:
                 values = np.ones(len(x_indices))
-                nnz = kernels.merge_repeats(x_indptr, x_indices, values)
+                nnz = merge_repeats(x_indptr, x_indices, values)
                 x_indices, values = x_indices[:nnz], values[:nnz]
             writer = spool.writer(number)
             writer.add(
@@ -264,7 +264,7 @@ def planted_truth(corpus: Corpus) -> Truth:
     with fmt.refusing():
         if not holds(corpus.root, "truth"):
             raise StoreError(
-                "The corpus has no 'truth' group. Only planted corpora know the model they come from."
+                "The corpus has no 'truth' group. Only planted corpora store the model they were drawn from."
             )
         pi = read_array(corpus.root, "truth/pi", (None,), np.float64, crc=corpus.info.crc32c.get("truth/pi"))
         n_columns = {"words": corpus.n_terms, "labels": corpus.n_labels}
@@ -303,6 +303,6 @@ def _read_mixture(corpus: Corpus, path: str, n: int, n_topics: int) -> Mixture:
 def _zipf(ranks: Array, flat: float = 2.7) -> Array:
     """Zipf's law in two regimes, not normalised: 1/r for common words, 1/r² beyond the 10,000th.
 
-    That bend is what large corpora of real text show: most of a big vocabulary is very rare.
+    Large corpora of real text show this bend: most of a big vocabulary is very rare.
     """
     return 1 / ((ranks + 1 + flat) * (1 + ranks / 10_000))

@@ -1,4 +1,4 @@
-"""Compiled sampling of documents from a planted model; each document has a random stream of its own."""
+"""Compiled sampling of documents from a planted model; each document has its own random stream."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def _draw_set(
     stamp: int,
     out: Array,
 ) -> int:
-    """Fill `out` with n draws from one topic; without repeats when `distinct`. Returns how many there are."""
+    """Fill `out` with n draws from one topic, without repeats if `distinct`. Returns the number drawn."""
     share, ids, keep, other, common_keep, common_other = mixture
     count = 0
     for _ in range(30 * n + 100):
@@ -105,7 +105,7 @@ def draw_documents(
     y_indptr: Array,
     y_indices: Array,
 ) -> bool:
-    """Draw documents `first`, `first + 1`, ... into preallocated rows; False when these are too short.
+    """Draw documents `first`, `first + 1`, ... into preallocated rows; False if these are too short.
 
     `words` and `labels` are mixtures (share, ids, keep, other, common keep, common other): with probability
     `share` an item comes from the topic's own table, else from the common one. `n_words` and `n_labels` are

@@ -1,4 +1,4 @@
-"""Tables of texts, in files of JSON lines, CSV or Parquet, as batches of Arrow columns."""
+"""Tables of texts in JSON lines, CSV or Parquet, read as batches of Arrow columns."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet
 
 from ..errors import InputError
-from .batches import Batch, Places, Wanted
+from .batches import Batch, ColumnSelection, Places
 from .columns import Sample
 from .csv_rows import CsvFile
 from .encodings import UTF_8, guess_encoding
@@ -33,13 +33,13 @@ _PART_BYTES = 8_000_000
 _BOM = b"\xef\xbb\xbf"
 
 BadRow = Callable[[Callable[[], str], str], None]
-"""Called with what tells where a row is, which may take a while, and what is wrong with it."""
+"""Called with a function that says where a row is, which may be slow, and with what is wrong with it."""
 Advance = Callable[[float], None]
-"""Called with bytes of the file that were read since the last call."""
+"""Called with the bytes of the file read since the last call."""
 
 
 def table_kind(path: str | Path) -> str | None:
-    """`jsonl`, `csv` or `parquet`, by the name of a file, or by how it begins; None for anything else."""
+    """Kind of a table, by its name or first bytes: `jsonl`, `csv`, `parquet`, or None for anything else."""
     suffixes = [suffix.lower() for suffix in Path(path).suffixes]
     if suffixes and suffixes[-1] in _PACKED:
         suffixes.pop()
@@ -55,17 +55,17 @@ def table_kind(path: str | Path) -> str | None:
 
 
 def take_sample(path: Path, kind: str, encoding: str | None = None, known: str | None = None) -> Sample:
-    """The first rows of a table, the names of its columns, and the encoding of its text.
+    """Read the first rows of a table, the names of its columns, and the encoding of its text.
 
     Parameters
     ----------
     encoding
-        As `known_encoding` has it; None: UTF-8, or else `known`, or else what the file looks like.
+        A result of `known_encoding`. None: UTF-8, or else `known`, or else a guess.
 
     Raises
     ------
     InputError
-        It is not such a table, or it is empty.
+        The file is not a table of this kind, or it is empty.
     """
     if kind == "parquet":
         return _sample_parquet(path)
@@ -86,7 +86,7 @@ def take_sample(path: Path, kind: str, encoding: str | None = None, known: str |
 
 
 def _beginning(stream: IO[bytes]) -> bytes:
-    """The first lines; a line that is too long for a document is passed over, for it is left out later."""
+    """Read the first lines. Skips a line that is too long for a document, which is left out later."""
     start = stream.read(_SAMPLE_BYTES).removeprefix(_BOM)
     while b"\n" not in start and (chunk := stream.read(_SAMPLE_BYTES)):
         start += chunk
@@ -99,10 +99,10 @@ def _beginning(stream: IO[bytes]) -> bytes:
 
 
 def sample_lines(path: str, start: bytes) -> Sample:
-    """A sample from the beginning of JSON lines; the last line may be cut."""
+    """Make a sample from the beginning of JSON lines, of which the last may be cut."""
     if start.lstrip().startswith(b"["):
         raise InputError(
-            f"{path} is one JSON list. Wanted is an object on each line. "
+            f"{path} is one JSON list. Each line must be one object. "
             f"Rewrite it, as with: jq -c '.[]' {path} > rows.jsonl"
         )
     rows, wrong = [], ""
@@ -119,12 +119,12 @@ def sample_lines(path: str, start: bytes) -> Sample:
                 f"{line[:60].decode('utf-8', 'replace')!r} is not JSON ({error})" if line.strip() else ""
             )
     if not rows:
-        raise InputError(f"{path} has no row to begin with: {wrong}. Write one JSON object a line.")
+        raise InputError(f"{path} has no row to begin with: {wrong}. Write one JSON object per line.")
     return Sample(path, _names_of(rows), rows)
 
 
 def _names_of(rows: Sequence[dict[str, Any]]) -> list[str]:
-    """Names of columns; not of lists that are empty where other rows have objects in them."""
+    """Column names, without lists that are empty while other rows have objects in them."""
     names = dict.fromkeys(name for row in rows for name in row)
     nested = {name.rpartition(".")[0] for name in names}
     return [name for name in names if name not in nested or any(row.get(name) for row in rows)]
@@ -159,7 +159,7 @@ def _sample_parquet(path: Path) -> Sample:
 
 @dataclass(frozen=True, slots=True)
 class TablePart:
-    """A run of rows of one file that a task reads by itself."""
+    """A run of rows of one file, read by one task."""
 
     path: Path
     kind: str
@@ -167,8 +167,10 @@ class TablePart:
     lines: Part | None = None
     row_groups: tuple[int, ...] = ()
 
-    def batches(self, wanted: Wanted, sample: Sample, bad_row: BadRow, advance: Advance) -> Iterator[Batch]:
-        """All rows, in order."""
+    def batches(
+        self, wanted: ColumnSelection, sample: Sample, bad_row: BadRow, advance: Advance
+    ) -> Iterator[Batch]:
+        """Read all rows, in order."""
         if self.kind == "jsonl":
             return self._json_batches(wanted, sample, bad_row, advance)
         if self.kind == "csv":
@@ -176,7 +178,7 @@ class TablePart:
         return self._parquet_batches(wanted, advance)
 
     def _json_batches(
-        self, wanted: Wanted, sample: Sample, bad_row: BadRow, advance: Advance
+        self, wanted: ColumnSelection, sample: Sample, bad_row: BadRow, advance: Advance
     ) -> Iterator[Batch]:
         assert self.lines is not None
         reader = LineReader(self.lines, PIECE_BYTES)
@@ -191,7 +193,7 @@ class TablePart:
             done = reader.file_position
 
     def _csv_batches(
-        self, wanted: Wanted, sample: Sample, bad_row: BadRow, advance: Advance
+        self, wanted: ColumnSelection, sample: Sample, bad_row: BadRow, advance: Advance
     ) -> Iterator[Batch]:
         done = first = 0
         with CsvFile.open(self.path, sample.encoding) as file:
@@ -209,7 +211,7 @@ class TablePart:
     def _record(self, number: int) -> str:
         return f"{self.path}, record {number + 1:,}"
 
-    def _parquet_batches(self, wanted: Wanted, advance: Advance) -> Iterator[Batch]:
+    def _parquet_batches(self, wanted: ColumnSelection, advance: Advance) -> Iterator[Batch]:
         file = _parquet(self.path)
         n_rows = sum(file.metadata.row_group(i).num_rows for i in self.row_groups)
         top = list(dict.fromkeys(_outer(name, file.schema_arrow.names) for name in wanted.names))
@@ -224,7 +226,7 @@ class TablePart:
 
 
 def cut_table(path: Path, kind: str, encoding: str | None = None) -> list[TablePart]:
-    """Cut a file into parts that can be read by themselves. CSV stays whole, for cells may hold newlines."""
+    """Cut a file into parts for separate tasks. CSV stays whole, because cells may hold newlines."""
     size = path.stat().st_size
     if kind == "csv":
         return [TablePart(path, kind, size)]

@@ -1,10 +1,9 @@
-"""What was not as it should be in tables of texts: counted while they are read, told at the end."""
+"""Problems in tables of texts: counted while they are read, reported at the end."""
 
 from __future__ import annotations
 
 import re
 import threading
-import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,33 +14,34 @@ from ..corpus import format as fmt
 from ..corpus.store import Corpus
 from ..display import how_many
 from ..errors import InputError
-from ..text.words import Found
+from ..text.words import DocumentWords
+from ..warn import warn
 
 _EXAMPLES = 3
 _FEWEST_TO_JUDGE = 20
-"""Documents, or labels, below which nothing is odd about how they are spread."""
+"""Fewest labels whose distribution is judged."""
 _OWN_LABEL = 0.4
-"""Labels for each document that has one, from where on each seems to have its own."""
+"""Labels per labelled document from which on each document seems to have its own label."""
 _NO_BLANKS = (
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
     "\U00020000-\U0003ffff"
 )
-"""Thai, Lao, Burmese, Khmer, kana, Han."""
+"""Scripts without blanks between words: Thai, Lao, Burmese, Khmer, kana, Han."""
 _CHARACTERS = (
     r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}]\p{M}*|"
     r"[\p{Latin}\p{Cyrillic}\p{N}]+"
 )
 _LONG_RUN = 4
-"""Mean characters of a run without blanks that has been cut into words."""
+"""Largest mean length of a run of these characters in texts with blanks between words."""
 
 
 @dataclass
 class Tally:
-    """What was not as it should be; safe to use from many threads."""
+    """Counts of problems; safe to use from many threads."""
 
     strict: bool
     done_to_bad: str = "left out"
-    """With rows that cannot be used."""
+    """Fate of unusable rows, in the words of the warning."""
     bad: int = 0
     broken: int = 0
     empty: int = 0
@@ -50,9 +50,9 @@ class Tally:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def bad_row(self, where: Callable[[], str], why: str) -> None:
-        """Count a row that cannot be used."""
+        """Count an unusable row."""
         if self.strict:
-            raise InputError(f"{where()}: {why}. Mend the row, or leave --strict out to go on without it.")
+            raise InputError(f"{where()}: {why}. Fix the row, or drop --strict to skip it.")
         with self._lock:
             self.bad += 1
             shown = len(self.examples) < _EXAMPLES
@@ -61,13 +61,13 @@ class Tally:
             with self._lock:
                 self.examples.append(example)
 
-    def add(self, found: Found, path: Path | str) -> None:
+    def add(self, found: DocumentWords, path: Path | str) -> None:
         """Count documents."""
         n_broken = int(found.broken.sum())
         if n_broken and self.strict:
             raise InputError(
                 f"{path}: {how_many(n_broken, 'text is', 'texts are')} not UTF-8. Name the file's encoding, "
-                "as with --encoding cp1252, or leave --strict out to take the broken bytes as blanks."
+                "as with --encoding cp1252, or drop --strict to read the broken bytes as blanks."
             )
         with self._lock:
             self.broken += n_broken
@@ -78,42 +78,42 @@ class Tally:
         return {"rows_left_out": self.bad, "not_utf8": self.broken, "without_text": self.empty}
 
     def messages(self) -> list[str]:
-        """What users should know, a sentence or two each."""
+        """Messages for the user, a sentence or two each."""
         told = []
         if self.bad:
             examples = "; ".join(sorted(self.examples)[:_EXAMPLES])
             told.append(
                 f"{how_many(self.bad, 'row was', 'rows were')} {self.done_to_bad}: {examples}"
-                f"{'; ...' if self.bad > len(self.examples) else ''}. Mend them, or pass --strict."
+                f"{'; ...' if self.bad > len(self.examples) else ''}. Fix them, or pass --strict."
             )
         if self.broken:
             texts = how_many(self.broken, "document is", "documents are")
             told.append(
-                f"{texts} not UTF-8 throughout; broken bytes were taken as blanks. Name the encoding, as "
-                "with --encoding cp1252, or mend the file."
+                f"{texts} not UTF-8 throughout; broken bytes were read as blanks. Name the encoding, as "
+                "with --encoding cp1252, or fix the file."
             )
         if self.empty:
             told.append(f"{how_many(self.empty, 'document has', 'documents have')} no text, and no words.")
         return told
 
     def warn(self, corpus: Corpus, unknown: dict[str, int], is_like: bool) -> None:
-        """Tell what should be known of a new corpus."""
+        """Warn about the problems of a new corpus."""
         told = self.messages()
         if unknown:
             most = sorted(unknown, key=lambda name: (-unknown[name], name))[:3]
             more = ", ..." if len(unknown) > 3 else ""
             told.append(
-                f"{how_many(len(unknown), 'label is', 'labels are')} not in the corpus to be like. Left out "
+                f"{how_many(len(unknown), 'label is', 'labels are')} not in the corpus of like. Left out "
                 f"{how_many(sum(unknown.values()), 'time')}: {', '.join(most)}{more}."
             )
         if not is_like:
             told += label_doubts(corpus)
         for message in told:
-            warnings.warn(message, stacklevel=5)
+            warn(message)
 
 
 def label_doubts(corpus: Corpus) -> list[str]:
-    """What is odd about the labels of a new corpus of texts, as if they were of another column."""
+    """Signs that the labels of a new corpus of texts are from the wrong column."""
     assert corpus.info.text is not None
     column, counts, n_labels = corpus.info.text.columns.labels, corpus.label_counts, corpus.n_labels
     if column is None:
@@ -123,7 +123,7 @@ def label_doubts(corpus: Corpus) -> list[str]:
     if n_labels == 1:
         return [f"There is one label only, {corpus.labels[0]!r}. Is it the right column or separator?"]
     if int(counts.min()) == corpus.n_docs:
-        return ["Every document has the same labels, so there is nothing to tell documents apart by."]
+        return ["Every document has the same labels, so labels cannot tell documents apart."]
     if n_labels < _FEWEST_TO_JUDGE:
         return []
     names = corpus.labels
@@ -152,7 +152,7 @@ def label_doubts(corpus: Corpus) -> list[str]:
 
 
 def script_doubts(texts: Iterable[str]) -> list[str]:
-    """What is odd about words between blanks in these texts: whether there are hardly any blanks."""
+    """Signs that these texts have hardly any blanks between words."""
     whole = " ".join(texts)
     runs = re.findall(f"[{_NO_BLANKS}]+", whole)
     n_letters = sum(map(str.isalpha, whole))
@@ -162,6 +162,6 @@ def script_doubts(texts: Iterable[str]) -> list[str]:
     doubt = (
         "The texts have hardly any blanks between words, as in Chinese, Japanese or Thai, so whole phrases "
         f"would be taken as words. Take characters and pairs of them: --token-pattern '{_CHARACTERS}' "
-        "--min-length 1 --bigrams. Or cut the texts into words before."
+        "--min-length 1 --bigrams. Or put blanks between the words first."
     )
     return [doubt]

@@ -1,13 +1,12 @@
 """Ingest of texts: tables of JSON lines, CSV or Parquet with columns of text and of labels.
 
-Texts become words by a `Tokenizer`, which is stored with the corpus and with models fitted to it. Words
-become columns by a vocabulary, by hashing, or by the vocabulary of another corpus.
+A `Tokenizer` turns texts into words. It is stored with the corpus and with models fitted to it. A vocabulary,
+hashing, or the vocabulary of another corpus turns words into columns.
 """
 
 from __future__ import annotations
 
 import threading
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -16,6 +15,7 @@ from typing import Any, Unpack
 
 import numpy as np
 
+from ..corpus.encode import encode, terms_in_source_order
 from ..corpus.format import MAX_COLUMNS
 from ..corpus.rows import SparseRows
 from ..corpus.store import Corpus
@@ -24,8 +24,9 @@ from ..errors import InputError
 from ..tasks import map_tasks
 from ..text.info import Columns, TextInfo, Tokenizer
 from ..text.terms import TermTable
-from ..text.words import Found, WordFinder
-from .batches import Batch, Wanted
+from ..text.words import DocumentWords, WordFinder
+from ..warn import warn
+from .batches import Batch, ColumnSelection
 from .columns import Sample, check_columns, choose_columns, guess_separator, id_column
 from .encodings import known_encoding
 from .origins import PartOrigins, write_origins
@@ -33,18 +34,18 @@ from .sources import Paths, distinct_names, find_files
 from .spool import (
     IngestKeywords,
     IngestOptions,
-    Learned,
     Names,
     PieceWriter,
     Renumbering,
     Shape,
     Source,
+    SourceSummary,
     Spool,
     build_corpus,
 )
 from .tables import TablePart, cut_table, table_kind, take_sample
 from .tally import Tally, script_doubts
-from .vocabulary import LabelNumbers, Limits, VocabularyBuilder, hashed_columns, sorted_rows
+from .vocabulary import LabelNumbers, Limits, VocabularyBuilder
 
 
 def ingest_text(
@@ -68,28 +69,28 @@ def ingest_text(
     sources
         A file, a glob pattern, or several: JSON lines or CSV, plain or compressed, or Parquet.
     dest
-        Where the corpus shall be; it appears there only once it is whole.
+        Path of the new corpus, which appears only once it is complete.
     text
-        The column that holds the text, or several; dots lead into nested ones. None: guessed by name.
+        Column that holds the text, or several; dots lead into nested ones. None: guessed by name.
     labels
-        The column that holds the labels: lists, texts with a separator, or numbers; dots lead into objects,
-        as in `tags.name`. None: guessed by name; the empty text: documents have no labels.
+        Column that holds the labels: lists, strings with a separator, or numbers; dots lead into objects, as
+        in `tags.name`. None: guessed by name. Empty: documents have no labels.
     label_separator
-        What stands between labels in one text; `[]` where texts are lists, of JSON or of Python. None:
-        guessed; the empty text: each is one label.
+        Separator between labels in one string; `[]` if strings are lists, of JSON or of Python. None:
+        guessed. Empty: each string is one label.
     tokenizer
-        What a word is; see `Tokenizer`.
+        Definition of a word; see `Tokenizer`.
     limits
-        Which terms are kept; see `Limits`. Of no use with hashing or `like`.
+        Limits on the terms to keep; see `Limits`. Ignored with hashing or `like`.
     like
-        A corpus made of texts before: columns, tokenizer, terms and labels are those, so that a model fitted
-        to it can be evaluated on this one. Labels that it does not have are left out.
+        An existing corpus of texts. The new one takes its columns, tokenizer, terms and labels, so that a
+        model fitted to it can be evaluated on the new one. Labels that it does not have are left out.
     encoding
-        Of JSON lines and CSV, as Python names it. None: UTF-8; a file that is not is read as it looks, with a
-        warning, or as the files of `like` were.
+        Python's name of the encoding of JSON lines and CSV. None: UTF-8. For files that are not UTF-8, the
+        encoding is guessed, with a warning, or that of `like`.
     strict
-        Refuse rows that cannot be read, and texts that are not UTF-8. Otherwise such rows are left out, such
-        bytes are taken as blanks, and a warning tells how many there were.
+        Refuse rows that cannot be read, and texts that are not UTF-8. Otherwise such rows are left out, bytes
+        that are not UTF-8 are read as blanks, and a warning says how many there were.
     **options
         `binary`, `block_bytes`, `overwrite`, `n_threads`, `progress`: see `IngestOptions`.
 
@@ -117,12 +118,12 @@ def ingest_text(
 
 @dataclass(frozen=True, slots=True)
 class Tables:
-    """Files with texts, and what will be read of them."""
+    """Files with texts, and the columns to read from them."""
 
     files: Files
     columns: Columns
     guess: str | None
-    """What was guessed, in words."""
+    """Guesses about the columns, in words."""
     like: Corpus | None
 
     @classmethod
@@ -135,7 +136,7 @@ class Tables:
         like: Corpus | str | Path | None = None,
         encoding: str | None = None,
     ) -> Tables:
-        """Find the files and choose the columns; for the parameters see `ingest_text`."""
+        """Find the files and choose the columns. `ingest_text` describes the parameters."""
         if like is not None and not isinstance(like, Corpus):
             like = Corpus.open(like)
         known = None if like is None or like.info.text is None else like.info.text.columns.encoding
@@ -146,11 +147,10 @@ class Tables:
         else:
             columns, guess = choose_columns(files[0][2], text, labels, separator)
             if columns.labels is None and labels is None:
-                warnings.warn(
-                    f"{files[0][0]}: the corpus will have no labels, for no column is known to hold them. "
+                warn(
+                    f"{files[0][0]}: the corpus will have no labels, because no column looks like labels. "
                     f"Columns found: {', '.join(files[0][2].names[:30])}. Name it with --labels, or pass "
-                    "--labels '' to do without.",
-                    stacklevel=3,
+                    "--labels '' for no labels.",
                 )
         for _, _, sample in files:
             check_columns(sample, columns, labels=True)
@@ -159,20 +159,20 @@ class Tables:
 
 
 Files = list[tuple[Path, str, Sample]]
-"""Path, kind, first rows."""
+"""Path, kind and first rows of each file."""
 
 
 def look_at_files(sources: Paths, encoding: str | None, known: str | None, other: str | None = None) -> Files:
-    """Find tables of texts and look at how they begin; what they seem to be encoded in is warned of.
+    """Find tables of texts and read their first rows. Warns if an encoding is guessed.
 
     Parameters
     ----------
     encoding
-        As given; None where a guess is wanted.
+        The user's choice; None for a guess.
     known
-        What files that are not UTF-8 were read with before.
+        Encoding that was used before for files that are not UTF-8.
     other
-        The kind of files that do not look like one; None where they are refused.
+        Kind to assume for files of no recognisable kind; None to refuse them.
     """
     given = known_encoding(encoding)
     files: Files = []
@@ -180,17 +180,16 @@ def look_at_files(sources: Paths, encoding: str | None, known: str | None, other
         kind = table_kind(path) or other
         if kind is None:
             raise InputError(
-                f"{path} is no table of texts that is known. Found neither JSON lines, CSV nor Parquet. "
+                f"{path} is not a known kind of table. Found neither JSON lines, CSV nor Parquet. "
                 "Name it .jsonl, .csv, .tsv or .parquet if it is one of these."
             )
         files.append((path, kind, take_sample(path, kind, given, known)))
     guessed = [sample for _, _, sample in files if sample.is_guess]
     if guessed:
         are = "is" if len(guessed) == 1 else "and more are"
-        warnings.warn(
+        warn(
             f"{guessed[0].path} {are} not UTF-8, and read as {guessed[0].encoding}. "
-            "Name another encoding with --encoding if letters are wrong.",
-            stacklevel=4,
+            "Name another encoding with --encoding if letters are wrong."
         )
     return files
 
@@ -203,11 +202,11 @@ def ingest_tables(
     strict: bool,
     options: IngestOptions,
 ) -> Corpus:
-    """Stage two of `ingest_text`, once it is known what to read."""
+    """Second half of `ingest_text`: ingest the chosen columns."""
     if tables.like is not None:
         if tokenizer is not None:
             raise InputError(
-                "Both like and a tokenizer were given. The tokenizer is that of like. Leave one out."
+                "Both like and a tokenizer were given. The tokenizer comes from like. Leave one out."
             )
         assert tables.like.info.text is not None
         tokenizer = tables.like.info.text.tokenizer
@@ -215,7 +214,7 @@ def ingest_tables(
     if tables.like is None and tokenizer.pattern is None:
         sample = tables.files[0][2]
         for doubt in script_doubts(text for name in tables.columns.text for text in sample.texts(name)):
-            warnings.warn(doubt, stacklevel=3)
+            warn(doubt)
     ingest = _TextIngest(tables, tokenizer, limits, strict)
     kinds = sorted({kind for _, kind, _ in tables.files})
     n_terms = 2**tokenizer.hash_bits if tokenizer.hash_bits is not None else None
@@ -224,7 +223,7 @@ def ingest_tables(
         read=ingest.read,
         description={"kind": "text", "format": kinds, "files": files},
         shape=Shape(n_terms if tables.like is None else tables.like.n_terms),
-        learned=ingest.learned,
+        summarize=ingest.summarize,
         write_extras=lambda root: write_origins(root, ingest.origins),
         text=TextInfo(tokenizer, tables.columns),
     )
@@ -233,18 +232,8 @@ def ingest_tables(
     return corpus
 
 
-def encode(found: Found, table: TermTable, tokenizer: Tokenizer, n_terms: int) -> SparseRows:
-    """Documents as rows of the terms of a table; with hashing, of those that the terms hash to."""
-    hashed = tokenizer.hash_bits is not None
-    indptr, indices, values = table.count(found, tokenizer.bigrams, learn=hashed)
-    if tokenizer.hash_bits is not None:
-        names = [name.decode() for name in table.names(np.arange(table.n_terms))]
-        indices = hashed_columns(names, tokenizer.hash_bits)[indices] if names else indices
-    return sorted_rows((indptr, indices, values), n_terms)
-
-
 class _TextIngest:
-    """The two stages of an ingest of texts, and what they share."""
+    """Both stages of an ingest of texts, and their shared state."""
 
     def __init__(self, tables: Tables, tokenizer: Tokenizer, limits: Limits, strict: bool) -> None:
         self.tables = tables
@@ -260,7 +249,7 @@ class _TextIngest:
             self._known = TermTable.of_names(terms_in_source_order(tables.like))
 
     def read(self, spool: Spool) -> list[PieceWriter]:
-        """Stage 1: all parts of all files."""
+        """Stage 1: read all parts of all files."""
         parts = [
             (number, part, sample)
             for number, (path, kind, sample) in enumerate(self.tables.files)
@@ -276,7 +265,7 @@ class _TextIngest:
         def read_part(job: tuple[int, tuple[int, TablePart, Sample]]) -> PieceWriter:
             number, (_, part, sample) = job
             writer = spool.writer(number)
-            wanted = Wanted(self.tables.columns, id=id_column(sample, self.tables.columns))
+            wanted = ColumnSelection(self.tables.columns, id=id_column(sample, self.tables.columns))
             batches = part.batches(
                 wanted, sample, self.tally.bad_row, lambda n: spool.advance("read", n, total)
             )
@@ -291,8 +280,8 @@ class _TextIngest:
         )
 
     @contextmanager
-    def _encoder(self) -> Iterator[Callable[[Found], tuple[SparseRows, Path | None]]]:
-        """What turns words into rows, for one task; and where the source ids of its columns will be."""
+    def _encoder(self) -> Iterator[Callable[[DocumentWords], tuple[SparseRows, Path | None]]]:
+        """Make one task's function from words to rows and the path of their columns' source ids."""
         if self.tokenizer.hash_bits is not None:
             yield self._hashed
         elif self._known is not None:
@@ -300,14 +289,14 @@ class _TextIngest:
             yield lambda found: (encode(found, table, self.tokenizer, table.n_terms), None)
         else:
 
-            def counted(found: Found) -> tuple[SparseRows, Path | None]:
+            def counted(found: DocumentWords) -> tuple[SparseRows, Path | None]:
                 with self._builder.borrow() as (table, ids):
                     triple = table.count(found, self.tokenizer.bigrams, learn=True)
                     return SparseRows(*triple, MAX_COLUMNS), ids
 
             yield counted
 
-    def _hashed(self, found: Found) -> tuple[SparseRows, Path | None]:
+    def _hashed(self, found: DocumentWords) -> tuple[SparseRows, Path | None]:
         assert self.tokenizer.hash_bits is not None
         return encode(found, TermTable(), self.tokenizer, 2**self.tokenizer.hash_bits), None
 
@@ -315,7 +304,7 @@ class _TextIngest:
         self,
         writer: PieceWriter,
         batch: Batch,
-        encoder: Callable[[Found], tuple[SparseRows, Path | None]],
+        encoder: Callable[[DocumentWords], tuple[SparseRows, Path | None]],
         path: Path,
     ) -> None:
         found = self.finder.find(batch.texts)
@@ -329,8 +318,8 @@ class _TextIngest:
                 self._term_counts = counts
         writer.add(X, Y, Renumbering(term_ids, self._label_ids))
 
-    def learned(self) -> Learned:
-        """Between the stages: the vocabulary, the labels, and what there is to tell."""
+    def summarize(self) -> SourceSummary:
+        """Finish the vocabulary and the labels, between the stages."""
         tally = self.tally
         if tally.documents == 0:
             first = f" The first: {sorted(tally.examples)[0]}." if tally.examples else ""
@@ -350,18 +339,10 @@ class _TextIngest:
             n_terms = like.n_terms if like is not None else 2 ** (self.tokenizer.hash_bits or 0)
             terms = None if self._known is None or like is None else terms_in_source_order(like)
             counts = np.pad(self._term_counts, (0, n_terms - len(self._term_counts)))
-            return Learned(Names(terms, label_names), counts, label_counts, told)
+            return SourceSummary(Names(terms, label_names), counts, label_counts, told)
         vocabulary = self._builder.finish(tally.documents)
         told["terms_left_out"] = vocabulary.n_seen - len(vocabulary.names)
-        return Learned(Names(vocabulary.names, label_names), vocabulary.counts, label_counts, told)
-
-
-def terms_in_source_order(corpus: Corpus) -> list[str]:
-    """The names of terms by their source ids."""
-    terms: list[str] = [""] * corpus.n_terms
-    for i, name in zip(corpus.term_ids.tolist(), corpus.terms, strict=True):
-        terms[i] = name
-    return terms
+        return SourceSummary(Names(vocabulary.names, label_names), vocabulary.counts, label_counts, told)
 
 
 def _columns_like(
@@ -369,8 +350,8 @@ def _columns_like(
 ) -> Columns:
     if like.info.text is None:
         raise InputError(
-            f"The corpus to be like was not made of texts. Found {like!r}. Name one that was ingested from "
-            "JSON lines, CSV or Parquet."
+            f"The corpus given as like was not made of texts. Found {like!r}. Name one that was ingested "
+            "from JSON lines, CSV or Parquet."
         )
     columns = like.info.text.columns
     if text is not None:
@@ -379,5 +360,5 @@ def _columns_like(
         columns = replace(columns, labels=labels or None)
     columns = replace(columns, encoding=None)
     if separator is None and columns.separator is None and columns.labels is not None:
-        separator = guess_separator(sample, columns.labels)  # lists there may be texts here
+        separator = guess_separator(sample, columns.labels)  # what were lists there may be strings here
     return columns if separator is None else replace(columns, separator=separator)

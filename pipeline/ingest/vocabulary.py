@@ -1,9 +1,9 @@
-"""A vocabulary built out of core, and the labels beside it.
+"""Out-of-core construction of a vocabulary, and numbers for labels.
 
-While the source is read, terms are counted in tables, of which each task has one. A table that has grown
-large is put on disk as a *run*, and the rows counted with it keep its numbers. At the end all runs are
-merged, a share of the terms at a time, so that memory depends on the size of a table and of the vocabulary
-alone. Terms then get numbers in alphabetical order, which do not depend on how the source was cut.
+While the source is read, each task counts terms in its own table. A table that has grown large is saved to
+disk as a *run*, and the rows counted with it keep its numbers. At the end all runs are merged, one share of
+the terms at a time, so memory depends only on the sizes of a table and of the vocabulary. Terms are then
+numbered in alphabetical order, which does not depend on how the source was cut.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import numpy as np
 import pyarrow.compute as pc
 
 from ..corpus.format import MAX_COLUMNS
+from ..corpus.kernels import merge_repeats
 from ..corpus.rows import SparseRows
 from ..display import how_many
 from ..errors import InputError
@@ -27,27 +28,27 @@ from ..text.term_kernels import rename_share
 from ..text.terms import TermTable
 from ..types import Array
 from . import kernels
-from .labels import Labels
+from .labels import LabelLists
 
 RUN_TERMS = 2_000_000
-"""Terms that make a table large: some 150 MB."""
+"""Terms of a large table; about 150 MB."""
 
 _MANY = 1000
-"""Documents from which on a word that is in a single one is left out."""
+"""Documents from which on words of a single document are left out."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Which terms a vocabulary keeps.
+    """Limits on the terms of a vocabulary.
 
     Parameters
     ----------
     min_df
-        Documents that must have a term. None: 2 from 1,000 documents on, and 1 below.
+        Fewest documents with a term. None: 2 from 1,000 documents on, and 1 below.
     max_df
-        Largest share of all documents that may have a term, 0 to 1.
+        Largest share of documents with a term, 0 to 1.
     max_terms
-        Keep at most this many, the most frequent ones. None: no limit.
+        Most terms to keep, the most frequent ones first. None: no limit.
     """
 
     min_df: int | None = None
@@ -64,23 +65,23 @@ class Limits:
             raise InputError(f"max_df is a share of the documents. Found {self.max_df!r}. Pass 0 to 1.")
 
     def least(self, n_documents: int) -> int:
-        """Documents that must have a term."""
+        """Fewest documents with a term."""
         return self.min_df if self.min_df is not None else 2 if n_documents >= _MANY else 1
 
 
 @dataclass(frozen=True, slots=True)
 class Vocabulary:
-    """The terms that are kept, in alphabetical order."""
+    """Kept terms, in alphabetical order."""
 
     names: list[str]
     counts: Array
-    """(n,) int64: documents that have each."""
+    """(n,) int64: number of documents with each term."""
     n_seen: int
-    """Terms before any were left out."""
+    """Number of terms before any were left out."""
 
 
 class _Run:
-    """A table of terms that is being filled, and where it and its renumbering will be."""
+    """A table of terms that is being filled, and the paths for it and its renumbering."""
 
     def __init__(self, folder: Path, number: int) -> None:
         self.table = TermTable()
@@ -102,7 +103,7 @@ class _Run:
         self.table = TermTable()
 
     def load(self) -> TermTable:
-        """As saved, to be merged; no words can be looked up in it."""
+        """Load the saved table for merging. Words cannot be looked up in it."""
         with self.path.open("rb") as file:
             hashes, ends, text, counts = (np.load(file) for _ in range(4))
         table = TermTable()
@@ -112,7 +113,7 @@ class _Run:
 
 
 class VocabularyBuilder:
-    """Hands tables to tasks and merges them; safe to use from many threads."""
+    """Builder that lends tables to tasks and merges them; safe to use from many threads."""
 
     def __init__(self, folder: Path, limits: Limits) -> None:
         self._folder = folder
@@ -124,7 +125,7 @@ class VocabularyBuilder:
 
     @contextmanager
     def borrow(self) -> Iterator[tuple[TermTable, Path]]:
-        """A table for the caller alone, and where the ids of its terms will be found."""
+        """Lend a table to the caller alone, with the path for the ids of its terms."""
         with self._lock:
             if self._idle:
                 run = self._idle.pop()
@@ -151,7 +152,7 @@ class VocabularyBuilder:
         for run in self._idle:
             run.save()
         runs = [*self._full, *self._idle]
-        # in files: all runs together may have more terms than memory
+        # in files: all runs together may have more terms than fit in memory
         numbers = {run: _new_file(run.renumbering, run.n_terms) for run in runs}
         n_shares = max(1, -(-sum(map(len, numbers.values())) // (2 * RUN_TERMS)))
         names: list[bytes] = []
@@ -184,7 +185,7 @@ class VocabularyBuilder:
     ) -> Vocabulary:
         order = np.array(sorted(range(len(names)), key=names.__getitem__), np.int64)
         limit = min(self._limits.max_terms or MAX_COLUMNS, MAX_COLUMNS)
-        if len(order) > limit:  # the most frequent, of equal ones the first in the alphabet
+        if len(order) > limit:  # the most frequent ones, ties in alphabetical order
             frequent = np.argsort(-counts[order], kind="stable")[:limit]
             order = order[np.sort(frequent)]
         new = np.full(len(names), -1, np.int32)
@@ -225,7 +226,7 @@ class LabelNumbers:
     Parameters
     ----------
     known
-        The labels there are; others are left out and counted. None: every label gets a number.
+        Known labels. Others are left out and counted. None: every label gets a number.
     """
 
     def __init__(self, known: list[str] | None = None) -> None:
@@ -235,8 +236,8 @@ class LabelNumbers:
         self._counts = np.zeros(max(16, len(self._numbers)), np.int64)
         self._lock = threading.Lock()
 
-    def rows(self, labels: Labels) -> SparseRows:
-        """The labels of some documents, by number; of repeated ones in a row, one."""
+    def rows(self, labels: LabelLists) -> SparseRows:
+        """Label numbers of some documents, each once in a row."""
         encoded = pc.dictionary_encode(labels.names)
         names = encoded.dictionary.to_pylist()
         codes = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
@@ -251,7 +252,7 @@ class LabelNumbers:
         kept = indices >= 0
         indptr = np.concatenate([[0], np.cumsum(kept)])[labels.indptr]
         indices = indices[kept]
-        nnz = kernels.merge_repeats(indptr, indices, np.ones(len(indices)))
+        nnz = merge_repeats(indptr, indices, np.ones(len(indices)))
         indices = indices[:nnz]
         with self._lock:
             if len(self._counts) < len(self._numbers):
@@ -266,11 +267,11 @@ class LabelNumbers:
 
     @property
     def unknown(self) -> dict[str, int]:
-        """Labels that were left out, and how often."""
+        """Labels that were left out, with the number of times."""
         return self._unknown
 
     def finish(self, file: Path | None) -> tuple[list[str], Array]:
-        """The names and how many documents have each; with a file, in alphabetical order."""
+        """Names of the labels and number of documents with each; with a file, in alphabetical order."""
         names, counts = list(self._numbers), self._counts[: len(self._numbers)]
         if len(names) > MAX_COLUMNS:
             raise InputError(f"There are {len(names):,} labels. At most {MAX_COLUMNS:,} are supported.")
@@ -281,25 +282,3 @@ class LabelNumbers:
         ids[order] = np.arange(len(names), dtype=np.int32)
         np.save(file, ids)
         return [names[i] for i in order], counts[order]
-
-
-def sorted_rows(triple: tuple[Array, Array, Array], n_columns: int) -> SparseRows:
-    """Rows whose columns are in any order, and may repeat, in canonical form."""
-    indptr, indices, values = triple
-    nnz = kernels.merge_repeats(indptr, indices, values)
-    return SparseRows(indptr, indices[:nnz], values[:nnz], n_columns)
-
-
-def hashed_columns(names: list[str], bits: int) -> Array:
-    """(n,) int32: the column that each term falls into."""
-    from dask_ml.feature_extraction.text import HashingVectorizer  # not for those who do not hash
-
-    vectorizer = HashingVectorizer(
-        n_features=2**bits, analyzer=_itself, alternate_sign=False, norm=None, dtype=np.float32
-    )
-    columns: Any = vectorizer.transform(names).indices
-    return columns.astype(np.int32)  # type: ignore[no-any-return]
-
-
-def _itself(term: str) -> list[str]:
-    return [term]

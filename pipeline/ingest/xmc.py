@@ -1,7 +1,8 @@
 """Ingest of sparse text: the XMC repository's format, and svmlight with several labels.
 
-XMC text begins with a header `N D L` (documents, features, labels). svmlight files have none: the largest
-ids decide, `#` starts a comment and blank lines are skipped. `parser_kernels` describes a line.
+XMC text begins with a header `N D L` (documents, features, labels). svmlight files have no header: the
+largest ids decide D and L, `#` starts a comment, and blank lines are skipped. `parser_kernels` describes
+a line.
 """
 
 from __future__ import annotations
@@ -16,11 +17,11 @@ from typing import Unpack
 import numpy as np
 
 from ..corpus.format import MAX_COLUMNS
+from ..corpus.kernels import merge_repeats
 from ..corpus.rows import SparseRows
 from ..corpus.store import Corpus
 from ..errors import InputError
 from ..tasks import map_tasks
-from . import kernels
 from .parser_kernels import BAD_FEATURE, BAD_LABEL, OK, Parsed, parse, round_value
 from .sources import LineReader, Part, Paths, cut_file, decompressed, find_files, read_names, reading
 from .spool import (
@@ -56,11 +57,11 @@ def ingest_xmc(
         A file, a glob pattern, or several; plain or compressed with gzip, bzip2, xz or zstd. The documents of
         several files follow each other; their headers must agree in D and L.
     dest
-        Where the corpus shall be; it appears there only once it is whole.
+        Path of the new corpus, which appears only once it is complete.
     header
         Whether each file begins with `N D L`. False reads svmlight with several labels.
     feature_names, label_names
-        A file with one name a line, or the names themselves, in the order of the ids.
+        A file with one name per line, or the names themselves, in the order of the ids.
     **options
         `binary`, `block_bytes`, `overwrite`, `n_threads`, `progress`: see `IngestOptions`.
 
@@ -72,7 +73,7 @@ def ingest_xmc(
     Raises
     ------
     InputError
-        The text is not what the format says; the message names file and line. Nothing is left at `dest`.
+        The text does not follow the format; the message names file and line. Nothing is left at `dest`.
     StoreError
         `dest` exists or cannot be written.
 
@@ -98,13 +99,13 @@ def ingest_xmc(
 
 @dataclass(frozen=True, slots=True)
 class _SourceFile:
-    """A file, and what its first line says."""
+    """A file and the numbers in its header."""
 
     path: Path
     n_docs: int | None
     shape: Shape
     data_start: int
-    """Where the first document's line begins, in decompressed bytes."""
+    """Start of the first document's line, in decompressed bytes."""
 
     @classmethod
     def look_at(cls, path: Path, header: bool) -> _SourceFile:
@@ -138,7 +139,7 @@ class _SourceFile:
         return cls(path, n_docs, Shape(n_terms, n_labels), bom + len(line) + len(newline))
 
     def check_documents(self, outcomes: list[_Outcome]) -> None:
-        """Compare with the header; blank lines at the end of the file are documents only if it says so."""
+        """Compare with the header. Blank lines at the end are documents only if the header counts them."""
         if self.n_docs is None:
             return
         last = outcomes[-1]
@@ -150,17 +151,17 @@ class _SourceFile:
             raise InputError(
                 f"{self.path}, line {found + 1}: the file ends too early. "
                 f"The header announces {self.n_docs:,} documents, found {found:,}. "
-                "Mend the header, or get the whole file."
+                "Fix the header, or get the whole file."
             )
         elif missing < 0:
             raise InputError(
                 f"{self.path}, line {self.n_docs + 2}: more documents than announced. The header announces "
-                f"{self.n_docs:,}, found {found:,}. Mend the header, or remove the rest."
+                f"{self.n_docs:,}, found {found:,}. Fix the header, or remove the rest."
             )
 
 
 def _read_files(files: list[_SourceFile], shape: Shape, header: bool, spool: Spool) -> list[PieceWriter]:
-    """Stage 1: parse every part of every file as a task of its own."""
+    """Stage 1: parse every part of every file, each in its own task."""
     parts = [(file, part) for file in files for part in cut_file(file.path, file.data_start, PART_BYTES)]
     total = sum(file.path.stat().st_size for file in files)
     jobs = [_ReadJob(spool, number, part, shape, header, total) for number, (_, part) in enumerate(parts)]
@@ -189,7 +190,7 @@ class _Outcome:
 
 
 def _read_part(job: _ReadJob) -> _Outcome:
-    """Stage 1 for one part of one file: parse, put in canonical form, spool."""
+    """Stage 1 for one part of one file: parse, convert to canonical form, spool."""
     writer = job.spool.writer(job.number)
     reader = LineReader(job.part, PIECE_BYTES)
     n_terms = MAX_COLUMNS if job.shape.n_terms is None else job.shape.n_terms
@@ -200,9 +201,9 @@ def _read_part(job: _ReadJob) -> _Outcome:
         if parsed.status != OK:
             raise _bad_token(reader, slab, parsed.status, parsed.position, n_terms, n_labels)
         _finish_values(reader, slab, parsed)
-        nnz = kernels.merge_repeats(parsed.x_indptr, parsed.x_indices, parsed.values)
+        nnz = merge_repeats(parsed.x_indptr, parsed.x_indices, parsed.values)
         X = SparseRows(parsed.x_indptr, parsed.x_indices[:nnz], parsed.values[:nnz], n_terms)
-        labels_nnz = kernels.merge_repeats(parsed.y_indptr, parsed.y_indices, np.ones(len(parsed.y_indices)))
+        labels_nnz = merge_repeats(parsed.y_indptr, parsed.y_indices, np.ones(len(parsed.y_indices)))
         writer.add(X, SparseRows(parsed.y_indptr, parsed.y_indices[:labels_nnz], None, n_labels))
         job.spool.advance("read", reader.file_position - done, job.total_bytes)
         done = reader.file_position
@@ -211,7 +212,7 @@ def _read_part(job: _ReadJob) -> _Outcome:
 
 
 def _finish_values(reader: LineReader, slab: bytes, parsed: Parsed) -> None:
-    """Convert the rare numbers that the compiled parser could not round correctly by itself."""
+    """Convert the rare numbers that the compiled parser cannot round correctly."""
     for entry in np.flatnonzero(parsed.values < 0).tolist():
         position = int(-1 - parsed.values[entry])
         value = round_value(float(_token(slab, position).split(b"#")[0]))
@@ -246,7 +247,7 @@ def _bad_token(
         )
     if not number < float(np.finfo(np.float32).max):
         return InputError(
-            f"{where}: a value is not finite in single precision. Found {shown}. Mend or remove it."
+            f"{where}: a value is not finite in single precision. Found {shown}. Fix or remove it."
         )
     return InputError(
         f"{where}: a value is not a plain number. Found {shown}. Write digits, as in 12 or 0.5e-3."
@@ -265,12 +266,12 @@ def _bad_id(what: str, token: bytes, limit: int, letter: str) -> str:
         )
     return (
         f"a {what} id is not below {letter} = {limit:,}. Found {shown}. "
-        f"Mend the header, or number the {what}s from 0."
+        f"Fix the header, or number the {what}s from 0."
     )
 
 
 def _token(slab: bytes, position: int) -> bytes:
-    """The word that begins at a byte: up to the next blank or end of line."""
+    """Word that begins at a byte, up to the next blank or end of line."""
     word = re.match(rb"[^ \t\r\n]*", slab[position : position + 400])
     return word[0] if word else b""
 
@@ -295,6 +296,6 @@ def _common_shape(files: list[_SourceFile]) -> Shape:
             raise InputError(
                 f"{file.path} and {first.path} do not belong together. Their headers announce "
                 f"{file.shape.n_terms} and {first.shape.n_terms} features, {file.shape.n_labels} and "
-                f"{first.shape.n_labels} labels. Ingest them separately, or mend the headers."
+                f"{first.shape.n_labels} labels. Ingest them separately, or fix the headers."
             )
     return first.shape

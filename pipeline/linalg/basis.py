@@ -9,20 +9,20 @@ from ..types import Array
 from .tall import gram, times_in_place
 
 _DEPENDENT = 1e-7
-"""Share of the largest squared length below which a direction is a sum of the others, up to rounding."""
+"""Relative eigenvalue below which a direction depends linearly on the others, up to rounding."""
 
 
 @one_blas_thread()
 def orthonormal(directions: Array, overwrite: bool = False, n_threads: int | None = None) -> Array:
-    """(D, p) float32: an orthonormal basis of the columns' span; p is less where columns depend on others.
+    """(D, q) float32: an orthonormal basis of the columns' span; q < p if columns depend on each other.
 
-    By the eigenvectors of S M'M S, where S makes columns equally long: M S V diag(1 / sqrt(values)). Columns
-    that hardly differ from others are orthonormal only up to rounding.
+    The basis is M S V diag(1 / sqrt(values)), where S scales columns to equal length and V are eigenvectors
+    of S M'M S. Nearly dependent columns are orthonormal only up to rounding.
 
     Parameters
     ----------
     overwrite
-        Make the basis in the place of the directions: another D x p would be large.
+        Write the basis over the directions, because a second D x p matrix would be large.
 
     Notes
     -----

@@ -13,12 +13,12 @@ from ..types import Array
 from .tall import row_slices, times
 
 _LABELS = 512
-"""Labels that each task solves for at a time."""
+"""Labels per task."""
 
 
 @one_blas_thread()
 def ridge_weights(gram: Array, labels: Array, strength: float, n_threads: int | None = None) -> Array:
-    """(L, p) float32: how much each feature speaks for each label.
+    """(L, p) float32: ridge weights for each label.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ def ridge_weights(gram: Array, labels: Array, strength: float, n_threads: int | 
     factor = scipy.linalg.cho_factor(gram + strength * np.eye(len(gram)), lower=True)
     weights = np.empty(labels.shape, np.float32)
 
-    def part(some: slice) -> None:  # in double precision, for F'F may be all but singular
+    def part(some: slice) -> None:  # in double precision, because F'F may be nearly singular
         weights[some] = scipy.linalg.cho_solve(factor, labels[some].T.astype(np.float64)).T
 
     map_tasks(part, row_slices(len(labels), _LABELS), name="ridge", n_threads=n_threads)
@@ -45,7 +45,7 @@ def ridge_weights(gram: Array, labels: Array, strength: float, n_threads: int | 
 
 @dataclass(frozen=True, slots=True)
 class RidgePath:
-    """F'F = V diag(w) V', in which every strength is a filter 1 / (w + lambda)."""
+    """Decomposition F'F = V diag(w) V', in which each strength is a filter 1 / (w + lambda)."""
 
     values: Array
     """(p,) float64: w."""
@@ -57,12 +57,12 @@ class RidgePath:
     @classmethod
     @one_blas_thread()
     def of(cls, gram: Array, labels: Array, n_threads: int | None = None) -> RidgePath:
-        """Cost: about 9 p³ + 2 L p² flops."""
+        """Decompose F'F and rotate Y'F. Cost: about 9 p³ + 2 L p² flops."""
         values, vectors = np.linalg.eigh(gram)
         vectors = vectors.astype(np.float32)
         products = times(labels.astype(np.float32, copy=False), vectors, n_threads)
         return cls(np.maximum(values, 0), vectors, products)
 
     def filters(self, strengths: Sequence[float]) -> Array:
-        """(n, p) float32: what each eigenvector is multiplied by, for each strength."""
+        """(n, p) float32: factor of each eigenvector, for each strength."""
         return np.asarray(1 / (self.values + np.asarray(strengths)[:, None]), np.float32)

@@ -1,7 +1,8 @@
-"""Products of tall matrices, a row for each word, with small ones.
+"""Products of tall matrices, which have a row for each word, with small ones.
 
-They go over slices of rows, one BLAS thread each: so the result does not depend on the number of threads, and
-threads do not wait for each other at every product, which on a busy machine takes longer than the products.
+Each product runs in slices of rows, on one BLAS thread each. So the result does not depend on the number of
+threads, and threads do not wait for each other at every product. On a busy machine that would take longer
+than the products.
 """
 
 from __future__ import annotations
@@ -18,14 +19,14 @@ _ROWS = 8192
 
 
 class RowsOf(Protocol):
-    """A tall matrix that gives some of its rows at a time: an array, or what makes them when asked."""
+    """A tall matrix read in slices of rows: an array, or an object that computes rows on demand."""
 
     def __getitem__(self, rows: slice, /) -> Array: ...
 
 
 @one_blas_thread()
 def gram(A: RowsOf, B: Array, n_threads: int | None = None) -> Array:
-    """(p, q) float64: A'B, of (D, p) and (D, q); summed in their own type within a slice, in double across.
+    """(p, q) float64: A'B of (D, p) and (D, q), summed in their own type within a slice, in double across.
 
     Cost: 2 D p q flops, half of it where A is B.
     """
@@ -46,9 +47,9 @@ def times(tall: Array, small: Array, n_threads: int | None = None) -> Array:
 
 
 def times_in_place(tall: Array, small: Array, n_threads: int | None = None) -> Array:
-    """(D, r): `tall` (D, p) times `small` (p, r), r <= p, made in the place of `tall`.
+    """(D, r): `tall` (D, p) times `small` (p, r), r <= p, written over `tall`.
 
-    Cost: 2 D p r flops, and no second D x p.
+    Cost: 2 D p r flops, without a second D x p matrix.
     """
     return _times(tall, small, tall[:, : small.shape[1]], n_threads)
 
@@ -65,7 +66,7 @@ def _times(tall: Array, small: Array, product: Array, n_threads: int | None) -> 
 
 
 def reorder_rows(tall: Array, order: Array, n_threads: int | None = None) -> Array:
-    """Put row `order[i]` in place i, a few columns at a time: a second tall matrix would be large."""
+    """Move row `order[i]` to place i, a few columns at a time to save a second tall matrix."""
 
     def part(columns: slice) -> None:
         tall[:, columns] = tall[order, columns]
@@ -96,5 +97,5 @@ def small_eigenpairs(matrix: Array) -> tuple[Array, Array]:
 
 
 def row_slices(n_rows: int, step: int = 4096) -> list[slice]:
-    """A few thousand rows at a time: what is made of them is small beside the whole, and stays in cache."""
+    """Slices of a few thousand rows, so that the result of one is small and stays in cache."""
     return [slice(start, min(start + step, n_rows)) for start in range(0, max(1, n_rows), step)]

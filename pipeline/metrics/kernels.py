@@ -10,7 +10,7 @@ from ..types import Array
 
 @jit
 def _count_below(ascending: Array, bound: float, or_equal: bool) -> int:
-    """How many of the `ascending` values lie below `bound`, or on it as well."""
+    """Number of `ascending` values below `bound`, or also equal to it."""
     low, high = 0, len(ascending)
     while low < high:
         middle = (low + high) >> 1
@@ -59,7 +59,7 @@ def document_auc(scores: Array, indptr: Array, indices: Array, auc: Array) -> in
             next_positive = indices[j] if j < stop else n_labels
             for negative in range(label, next_positive):
                 score = scores[row, negative]
-                # A good ranking puts most negatives below every positive: spare them the search.
+                # A good ranking puts most negatives below every positive: skip the search for them.
                 if score < positives[0]:
                     continue
                 if np.isnan(score):
@@ -79,7 +79,7 @@ def mark_hits(topk: Array, indptr: Array, indices: Array, hits: Array) -> None:
     Parameters
     ----------
     topk
-        (n, K) label ids; ids that are no label, such as -1, never hit.
+        (n, K) label ids; ids that are not labels, such as -1, never hit.
     indptr, indices
         CSR triple of the labels, ids sorted in each row: (n + 1,) and (nnz,).
     hits
@@ -107,7 +107,7 @@ def largest_weights(indptr: Array, indices: Array, weights: Array, largest: Arra
     weights
         (L,) floats.
     largest
-        (n, K), zero on entry; places beyond a document's last label are left so.
+        (n, K), zero on entry; places beyond a document's last label stay zero.
 
     Notes
     -----
@@ -126,8 +126,8 @@ def reliability(
 ) -> float:
     """Add pairs, probabilities and truths to the bins (3, b) between the inner `edges` (b - 1,).
 
-    Returns the sum of (probability - truth)², and writes that of each document to `own` (n,). An edge belongs
-    to the bin above it.
+    Returns the sum of (probability - truth)², and writes the sum of each document to `own` (n,). An edge
+    belongs to the bin above it.
     """
     n, L = probabilities.shape
     squares = 0.0

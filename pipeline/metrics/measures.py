@@ -1,4 +1,4 @@
-"""Ranking metrics of multi-label predictions, kept as sums that merge over blocks of documents."""
+"""Metrics of multi-label predictions, computed from sums that merge over blocks of documents."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from . import kernels as metrics_kernels
 def document_auc(scores: Array, Y: SparseRows) -> Array:
     """The AUC of each document over all labels.
 
-    It is the share of (positive, negative) pairs of labels in which the positive one scores higher, a tie
-    counting one half.
+    It is the share of (positive, negative) pairs of labels in which the positive one scores higher. A tie
+    counts one half.
 
     Parameters
     ----------
     scores
         (n, L) float32 or float64, without NaN.
     Y
-        (n, L) labels; the values are not looked at.
+        (n, L) labels; their values are ignored.
 
     Returns
     -------
     auc
-        (n,) float64, NaN for documents with no label or with all of them.
+        (n,) float64, NaN for documents with no labels or all of them.
 
     Notes
     -----
@@ -52,10 +52,10 @@ def document_auc(scores: Array, Y: SparseRows) -> Array:
 
 
 def propensities(label_counts: Array, n_docs: int, A: float = 0.55, B: float = 1.5) -> Array:
-    """How likely each label is to be noted where it applies: p = 1 / (1 + C (N_l + B)^-A).
+    """Probability that each label is assigned where it applies: p = 1 / (1 + C (N_l + B)^-A).
 
-    Here N_l counts the label, N the documents, and C = (log N - 1) (B + 1)^A. For N < e, where C would be
-    negative and p above 1, C is taken as 0.
+    N_l is the number of documents with the label, N the number of documents, and C = (log N - 1) (B + 1)^A.
+    For N < e, C would be negative and p above 1, so C is 0.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ def propensities(label_counts: Array, n_docs: int, A: float = 0.55, B: float = 1
     n_docs
         Training documents, N.
     A, B
-        Constants of the model; the defaults are the paper's where none were fitted.
+        Constants of the model; the defaults are the paper's for data without fitted ones.
 
     Returns
     -------
@@ -83,26 +83,26 @@ def propensities(label_counts: Array, n_docs: int, A: float = 0.55, B: float = 1
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RankingSums:
-    """Sums over documents from which every ranking metric follows.
+    """Sums over documents that determine every ranking metric.
 
-    Make them with `ranking_sums`, one block of documents at a time, add them up with `merge` in any grouping,
-    and turn them into metrics with `finish`.
+    `ranking_sums` makes them for one block of documents, `merge` adds them up in any grouping, and `finish`
+    turns them into metrics.
 
     Parameters
     ----------
     ks
         Cut-offs, each at least 1.
     n_docs
-        Documents seen.
+        Number of documents.
     n_unlabelled
-        Documents without labels among them.
+        Number of them without labels.
     hits, ndcg, recall
         (n_ks,) sums of the hits in the top k, of nDCG@k and of recall@k.
     propensity_scored
-        (4, n_ks) sums of: propensity-scored hits in the top k, the most there could be, propensity-scored
-        nDCG@k, the most it could be; None when no propensities were given.
+        (4, n_ks) sums of: propensity-scored hits in the top k, their largest possible value,
+        propensity-scored nDCG@k, its largest possible value; None if no propensities were given.
     auc
-        (2,) sum of the defined AUCs and their number; None when none were given.
+        (2,) sum and number of the defined AUCs; None if none were given.
     """
 
     ks: tuple[int, ...]
@@ -116,13 +116,13 @@ class RankingSums:
 
     @classmethod
     def zero(cls, ks: Sequence[int] = (1, 3, 5)) -> RankingSums:
-        """The sums over no documents: merging them changes nothing."""
+        """Sums over no documents. Merging them changes nothing."""
         _check_cutoffs(ks)
         zeros = np.zeros(len(ks))
         return cls(tuple(ks), 0, 0, zeros, zeros, zeros, None, None)
 
     def merge(self, other: RankingSums) -> RankingSums:
-        """The sums over the documents of both; neither operand changes."""
+        """Sums over the documents of both. Neither operand changes."""
         if self.ks != other.ks:
             raise InputError(f"Only sums of equal ks merge. Found {self.ks} and {other.ks}. Use the same ks.")
         return RankingSums(
@@ -141,7 +141,7 @@ class RankingSums:
         theirs: Array | None = getattr(other, name)
         if mine is not None and theirs is not None:
             return mine + theirs
-        # Added to documents that lack it, the metric would describe some of the documents only.
+        # Merged with documents that lack it, the metric would cover only some of the documents.
         lacking = self if mine is None else other
         if (mine is not None or theirs is not None) and lacking.n_docs > 0:
             raise InputError(
@@ -151,7 +151,7 @@ class RankingSums:
         return theirs if mine is None else mine
 
     def finish(self) -> dict[str, float]:
-        """The metrics of the documents seen; NaN where no document counts.
+        """Metrics over all documents; NaN where no document counts.
 
         Returns
         -------
@@ -160,14 +160,14 @@ class RankingSums:
             - `ndcg@k`: gain 1 for a hit, discount 1 / log2(rank + 1), over the gain of min(k, P) hits in the
               first places for a document with P labels; averaged over the documents with labels.
             - `recall@k`: hits in the top k over P, averaged over the documents with labels.
-            - `psp@k`, `psndcg@k`: as `p@k` and `ndcg@k` with gain 1 / p for a hit of propensity p, summed
-              over the documents and divided by the same sum for the best ranking, true labels of largest
-              1 / p first. This ratio of sums is the convention of the Extreme Classification Repository;
-              as there, both sums of `psndcg@k` keep each document's own divisor, the gain of min(k, P) hits
-              of weight 1. Present when propensities were given.
-            - `auc`: averaged over the documents where it is defined; `n_auc_skipped`: the other documents.
-              Present when AUCs were given.
-            - `n_docs`, `n_unlabelled`: documents, and those of them without labels.
+            - `psp@k`, `psndcg@k`: like `p@k` and `ndcg@k`, with gain 1 / p for a hit of propensity p. The sum
+              over the documents is divided by the same sum for the best ranking, which has the true labels
+              of largest 1 / p first. The Extreme Classification Repository defines this ratio of sums. As
+              there, both sums of `psndcg@k` keep each document's own divisor, the gain of min(k, P) hits of
+              weight 1. Present if propensities were given.
+            - `auc`: averaged over the documents where it is defined; `n_auc_skipped`: number of the others.
+              Present if AUCs were given.
+            - `n_docs`, `n_unlabelled`: number of documents, and of those without labels.
         """
         n_labelled = self.n_docs - self.n_unlabelled
         metrics: dict[str, float] = {"n_docs": self.n_docs, "n_unlabelled": self.n_unlabelled}
@@ -192,21 +192,21 @@ def ranking_sums(
     inverse_propensity: Array | None = None,
     auc: Array | None = None,
 ) -> RankingSums:
-    """The sums over one block of documents; `RankingSums.finish` tells what each metric means.
+    """Sums over one block of documents. `RankingSums.finish` defines each metric.
 
     Parameters
     ----------
     topk
-        (n, k_max) integer label ids, best first and without repeats, -1 where there is none. Ranks beyond
+        (n, k_max) integer label ids, best first and without repeats, -1 for no label. Ranks beyond
         k_max are misses.
     Y
-        (n, L) true labels; the values are not looked at.
+        (n, L) true labels; their values are ignored.
     ks
         Cut-offs, each at least 1.
     inverse_propensity
         (L,) 1 / p of each label, for the propensity-scored metrics.
     auc
-        (n,) as from `document_auc`, NaN where not defined.
+        (n,) from `document_auc`, NaN where undefined.
 
     Notes
     -----
@@ -260,12 +260,12 @@ def ranking_sums(
 
 
 RELIABILITY_EDGES = (0.0, 0.001, 0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
-"""Bins of probabilities; most pairs of a document and a label lie in the first ones."""
+"""Edges of the bins of probabilities. Most pairs of a document and a label are in the first bins."""
 
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """Sums over documents that tell how sure the mean of a measure is."""
+    """Sums over documents that give the standard error of a mean."""
 
     n: int = 0
     total: float = 0.0
@@ -273,7 +273,7 @@ class Spread:
 
     @classmethod
     def of(cls, values: Array) -> Spread:
-        """Those of a measure of each document; NaN where it is not defined."""
+        """Sums of one value for each document. Undefined values are NaN and do not count."""
         known = values[~np.isnan(values)].astype(np.float64)
         return cls(len(known), float(known.sum()), float((known**2).sum()))
 
@@ -281,7 +281,7 @@ class Spread:
         return Spread(self.n + other.n, self.total + other.total, self.squares + other.squares)
 
     def standard_error(self, n_docs: int) -> float:
-        """Of the mean, for documents drawn at random from `n_docs`; NaN for fewer than two."""
+        """Standard error of the mean, for documents drawn at random from `n_docs`; NaN for fewer than two."""
         if self.n < 2:
             return math.nan
         variance = max(0.0, self.squares - self.total**2 / self.n) / (self.n - 1)
@@ -290,16 +290,16 @@ class Spread:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ReliabilitySums:
-    """Sums over pairs of a document and a label that tell how far probabilities can be taken at their word.
+    """Sums over pairs of a document and a label that show how well probabilities are calibrated.
 
     Parameters
     ----------
     bins
-        (3, n_bins): pairs in each bin of probability, the sum of their probabilities, and how many are true.
+        (3, n_bins): number of pairs in each bin, sum of their probabilities, and number of true pairs.
     squares
         Sum of (probability - truth)².
     spread
-        Of each document's mean of (probability - truth)².
+        Spread of each document's mean of (probability - truth)².
     """
 
     bins: Array
@@ -308,19 +308,19 @@ class ReliabilitySums:
 
     @classmethod
     def zero(cls) -> ReliabilitySums:
-        """The sums over no pairs."""
+        """Sums over no pairs."""
         return cls(np.zeros((3, len(RELIABILITY_EDGES) - 1)), 0.0)
 
     def merge(self, other: ReliabilitySums) -> ReliabilitySums:
-        """The sums over the pairs of both; neither operand changes."""
+        """Sums over the pairs of both. Neither operand changes."""
         bins, squares = self.bins + other.bins, self.squares + other.squares
         return ReliabilitySums(bins, squares, self.spread + other.spread)
 
     def finish(self) -> dict[str, Any]:
-        """`brier`, the mean of (probability - truth)²; and `reliability`, a row for each bin that has pairs.
+        """`brier`, the mean of (probability - truth)², and `reliability`, a row for each bin that has pairs.
 
         A row has the bin's bounds `from` and `to`, the number of `pairs`, the mean `predicted` probability
-        and the share `observed` to be true: honest probabilities have the two alike.
+        and the `observed` share of true pairs. For calibrated probabilities the last two agree.
         """
         rows = [
             {"from": low, "to": high, "pairs": int(n), "predicted": p / n, "observed": true / n}
@@ -333,14 +333,14 @@ class ReliabilitySums:
 
 
 def reliability_sums(probabilities: Array, Y: SparseRows) -> ReliabilitySums:
-    """The sums over all labels of some documents.
+    """Sums over all labels of some documents.
 
     Parameters
     ----------
     probabilities
         (n, L) in [0, 1].
     Y
-        (n, L) true labels; the values are not looked at.
+        (n, L) true labels; their values are ignored.
 
     Notes
     -----

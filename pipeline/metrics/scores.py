@@ -1,4 +1,4 @@
-"""What an evaluation found, as a dictionary that shows itself."""
+"""Results of an evaluation, as a dictionary that prints as tables."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ _CAUTION = {
     "overlapping": "About {share} of these documents are also among the training documents: expect lower "
     "scores on new ones.",
 }
-_TOLD = 0.005
-"""Share of unseen documents that are like a training document, from which on it is told."""
+_MENTIONED = 0.005
+"""Smallest share of unseen documents like a training document that is mentioned."""
 
 
 @dataclass(frozen=True, slots=True)
 class LabelCounts:
-    """Label by label, (L,) each: how often it was true, and how often it was among the best."""
+    """Documents in which each label is true, predicted, or both; (L,) each."""
 
     true: Array
     found: Array
-    """Documents with the label that have it among their best."""
+    """Documents that have the label, and have it among their best."""
     predicted: Array
-    """All documents that have it among their best."""
+    """All documents that have the label among their best."""
 
 
 class Scores(dict[str, Any]):
-    """Measures by name, `reliability` a list of rows; prints as tables.
+    """Measures by name, with `reliability` as a list of rows. Prints as tables.
 
     Examples
     --------
@@ -43,7 +43,7 @@ class Scores(dict[str, Any]):
     """
 
     by_label: LabelCounts | None = None
-    """Counts of each label among the best of the largest depth; not part of the dictionary."""
+    """Counts of each label at the largest cut-off; not part of the dictionary."""
 
     def __str__(self) -> str:
         about = [self.documents] if self.documents else []
@@ -66,7 +66,7 @@ class Scores(dict[str, Any]):
 
     @property
     def caution(self) -> str | None:
-        """What is wrong with the documents as a test: the model has seen them, or some of them."""
+        """Warning that the model has seen some or all of the documents; None if it has not."""
         are = self.get("documents_are")
         if are not in _CAUTION:
             return None
@@ -75,24 +75,24 @@ class Scores(dict[str, Any]):
 
     @property
     def documents(self) -> str:
-        """What the documents are to the model, in a sentence; nothing where nobody asked."""
+        """Sentence on whether the model has seen the documents; empty if that was not checked."""
         are, share = self.get("documents_are"), self.get("familiar")
         if are == "unknown":
             return "Whether the model has seen these documents cannot be told."
         if are != "unseen":
             return self.caution or ""
-        if share is None or share < _TOLD:
+        if share is None or share < _MENTIONED:
             return "The model has not seen these documents."
         alike = f"about {percent(share)} of them have the words and labels of a training document"
         return f"The model has not seen these documents; {alike}."
 
     @property
     def sampled(self) -> str:
-        """What AUC, Brier and reliability were measured on, where that was a sample."""
+        """Sample behind AUC, Brier and reliability, in words; empty if all documents were used."""
         return f"on a sample of {self['n_sampled']:,} documents" if "n_sampled" in self else ""
 
     def measure(self, name: str) -> str:
-        """A measure as text; with its standard error where it is of a sample."""
+        """A measure as text, with its standard error if it was measured on a sample."""
         error = self.get(f"{name}_se")
         return _rounded(self[name]) + ("" if error is None else f" ± {error:.1g}, {self.sampled}")
 
@@ -123,7 +123,7 @@ class Scores(dict[str, Any]):
 
 
 def percent(share: float) -> str:
-    """A share in words: `3 %`, and less than 1 % or more than 99 % where it is not all or nothing."""
+    """A share as text: `3 %`, or `less than 1 %` and `more than 99 %` near 0 and 1."""
     if 0 < share < 0.01:
         return "less than 1 %"
     return "more than 99 %" if 0.99 < share < 1 else f"{100 * share:.0f} %"

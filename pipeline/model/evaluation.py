@@ -8,18 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from ..corpus.rows import SparseRows
 from ..corpus.split import in_test
+from ..corpus.store import Corpus
 from ..errors import InputError
 from ..metrics.measures import (
     RankingSums,
     ReliabilitySums,
     Spread,
     document_auc,
+    propensities,
     ranking_sums,
     reliability_sums,
 )
@@ -30,8 +32,12 @@ from ..parts.scoring_kernels import keep_best
 from ..progress import Progress, counted
 from ..tasks import check_wanted, map_tasks, n_cpus, one_blas_thread
 from ..types import Array
-from .inputs import Documents
-from .training_documents import TrainingDocuments
+from .inputs import Documents, as_documents, number_of
+from .texts import check_like
+from .training_documents import TrainingDocuments, relation
+
+if TYPE_CHECKING:
+    from .predictor import Predictor
 
 SCORES = 100_000_000
 """Documents times labels that are scored in a few seconds; of more, a sample of about as many."""
@@ -176,6 +182,44 @@ def sample_share(auc: bool | Literal["all"], n_docs: float, n_labels: int) -> fl
         return 0.0
     most = max(FEWEST_SAMPLED, SCORES // max(1, n_labels))
     return most / n_docs if auc != "all" and n_docs > most else 1.0
+
+
+def measured(
+    model: Predictor,
+    X: Any,
+    Y: Any,
+    *,
+    ks: Sequence[int],
+    propensity: tuple[float, float] = (0.55, 1.5),
+    auc: bool | Literal["all"] = True,
+    progress: Progress | None = None,
+) -> Scores:
+    """What `Predictor.evaluate` gives back."""
+    _check_documents(model, X, Y)
+    if not ks or min(ks) < 1:
+        raise InputError(f"ks are depths of the ranking. Found {ks!r}. Pass some, as in (1, 3, 5).")
+    blend, n_docs, known = model.ranking_blend, number_of(X), model.training_documents
+    n_training = model.moments.statistics.n_docs
+    inverse = 1 / propensities(model.label_counts, n_training, *propensity)
+    evaluation = Evaluation(blend, tuple(ks), inverse, sample_share(auc, n_docs, blend.n_labels), known)
+    parts = evaluation.over(as_documents(X, Y, model), n_docs, model.n_threads, progress)
+    scores, familiar = evaluation.finish(parts)
+    within = known.within(X) if known is not None and isinstance(X, Corpus) else None
+    said = relation(known, familiar, scores["n_docs"], within, n_training)
+    scores["documents_are"], scores["familiar"] = said
+    return scores
+
+
+def _check_documents(model: Predictor, X: Any, Y: Any) -> None:
+    """Refuse documents without labels, or with labels twice."""
+    if isinstance(X, Corpus):
+        if Y is not None:
+            raise InputError(
+                "A corpus holds its own labels. Found a second argument. Call evaluate(corpus) alone."
+            )
+        check_like(X, model.text, model.term_names, model.label_names)
+    elif Y is None:
+        raise InputError("Evaluation needs the true labels. Found a matrix alone. Pass Y too, or a corpus.")
 
 
 def _read(docs: Documents, numbers: Sequence[int], first_row: int, n_threads: int) -> list[Part]:

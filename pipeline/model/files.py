@@ -36,7 +36,7 @@ import numpy.typing as npt
 import zarr
 import zarr.storage
 
-from ..errors import StoreError
+from ..errors import InputError, StoreError
 from ..linalg.tall import row_slices
 from ..moments.error_bars import ErrorBars
 from ..moments.pairs import Statistics
@@ -46,7 +46,6 @@ from ..parts.calibration import Calibration
 from ..parts.heads import HEADS
 from ..parts.part import Scorer
 from ..parts.weighting import SCHEMES, Weighting
-from ..passes.checkpoints import RUN_LOG
 from ..passes.document_hashes import MOST_HASHES
 from ..storage.arrays import Shape, read_array, read_names, write_array, write_names
 from ..storage.destination import new_directory, new_file
@@ -54,6 +53,7 @@ from ..storage.guard import DamageError
 from ..storage.marks import has_mark, open_marked, write_mark
 from ..text.info import TextInfo
 from ..types import Array
+from .parameters import NAMES, check_parameters
 from .predictor import Predictor
 from .training_documents import TrainingDocuments
 
@@ -85,6 +85,8 @@ def saving(
         yield save
         _write_mark(*written[0])
     if run_log is not None:
+        from ..passes.checkpoints import RUN_LOG  # not needed to load a model
+
         with new_file(run_log, overwrite=True) as unfinished:
             shutil.copyfile(run_dir / RUN_LOG, unfinished)
     shutil.rmtree(run_dir, ignore_errors=True)
@@ -207,10 +209,20 @@ def _loaded(root: zarr.Group, mark: dict[str, Any]) -> Predictor:
         text,
         _training_documents(stored, mark["documents"]),
         dict(mark["fit_stats"]),
-        dict(mark["parameters"]),
+        _parameters(mark["parameters"]),
         _whole(mark["n_passes"]),
         feature_names=None if names is None else np.array(names, object),
     )
+
+
+def _parameters(given: dict[str, Any]) -> dict[str, Any]:
+    if set(given) != set(NAMES):
+        raise ValueError(f"the parameters {sorted(set(given) ^ set(NAMES))}")
+    try:
+        check_parameters(given)
+    except InputError as error:
+        raise ValueError(str(error)) from error
+    return dict(given)
 
 
 def _moments(stored: _Stored, mark: dict[str, Any], n_labels: int) -> MomentTopics:

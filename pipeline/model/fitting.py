@@ -134,8 +134,7 @@ class PutInOrder(Stage):
 
     def run(self, runner: Runner) -> None:
         fit = self._fit
-        blend = fit.parts.blend
-        assert blend is not None
+        blend = fit.parts.take_blend()
         in_source = np.argsort(fit.corpus.term_ids)
         fit.moments = fit.method.topics().reordered(in_source, fit.n_threads)
         fit.blend = blend.reordered(in_source, fit.moments, fit.n_threads)

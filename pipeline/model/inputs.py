@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -13,13 +13,16 @@ from ..corpus.convert import as_rows, as_scipy, is_dask, is_pydata
 from ..corpus.rows import SparseRows
 from ..corpus.store import Corpus
 from ..errors import InputError
-from ..tasks import compute_all
+from ..tasks import check_wanted, compute_all, map_tasks, n_cpus, one_blas_thread
 
 if TYPE_CHECKING:
     from .predictor import Predictor
 
 _ROWS = 20_000
 """Rows of a matrix in memory that make one block."""
+_DOCUMENTS = 4096
+"""Documents whose features are held at a time, by each task."""
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +70,37 @@ def as_documents(X: Any, Y: Any, model: Predictor) -> Documents:
     elif (texts := as_text_list(X)) is not None:
         return row_documents(model.encoder.text_rows(texts), as_labels(Y))
     return documents(X, Y, model.n_terms)
+
+
+def over_documents(
+    docs: Documents,
+    use: Callable[[SparseRows], T],
+    n_threads: int | None,
+    told: Callable[[float], None] | None = None,
+) -> Iterator[T]:
+    """`use(words)` of some documents at a time, in order, on threads.
+
+    `told` is called with each further number of documents that are done.
+    """
+
+    def block(number: int) -> list[T]:
+        words, _ = docs.read(number)
+        parts = []
+        for start in range(0, max(1, words.n_rows), _DOCUMENTS):
+            stop = min(start + _DOCUMENTS, words.n_rows)
+            check_wanted()
+            parts.append(use(words.slice(start, stop)))
+            if told is not None:
+                told(stop - start)
+        return parts
+
+    at_a_time = 2 * (n_threads or n_cpus())
+    for first in range(0, docs.n_blocks, at_a_time):
+        numbers = range(first, min(first + at_a_time, docs.n_blocks))
+        with one_blas_thread():
+            done = map_tasks(block, numbers, name="predict", n_threads=n_threads)
+        for parts in done:
+            yield from parts
 
 
 def row_documents(rows: SparseRows, labels: SparseRows | None = None, n_rows: int = _ROWS) -> Documents:

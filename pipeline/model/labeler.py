@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
-from dask.utils import parse_bytes
-from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import Tags, check_random_state, estimator_html_repr
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import validate_data
 
 from ..corpus.store import Corpus
 from ..errors import InputError
-from ..metrics.scores import Scores
-from ..moments.guarantee import Guarantee
 from ..moments.method import DEFAULT_TOPICS, MomentSettings
 from ..moments.words import WordView
+from ..parts.heads import HEADS
 from ..parts.part import PartSettings
 from ..passes.checkpoints import RunDirectory
 from ..passes.executors import Executor, Threads
@@ -28,22 +25,17 @@ from ..passes.plan import Plan
 from ..passes.runner import Runner
 from ..progress import Progress
 from ..tasks import one_blas_thread
-from ..types import Array
 from ..warn import warn
-from .evidence import Explanation, Topic
 from .fitting import Clock, Fit, FitSettings, Save, start, with_clock
 from .inputs import is_plain, is_texts
-from .parameters import check_parameters, threads_of
+from .learned import Learned
+from .parameters import bytes_of, check_parameters
 from .predictor import Predictor
-from .summary import fitted_table
 from .training import training_corpus, validated
 from .training_documents import TrainingDocuments
 
-if TYPE_CHECKING:
-    import scipy.sparse
 
-
-class MomentLabeler(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class MomentLabeler(Learned):
     """Labels for documents, from moments of words and of words with labels.
 
     The model (the paper's equation 1): a document has one of K topics; its words and its labels are drawn
@@ -217,7 +209,7 @@ class MomentLabeler(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             Another name of `y`.
         """
         labels = _either(y, Y)
-        check_parameters(self)
+        check_parameters(self.get_params())
         source = X
         if is_plain(X) and is_plain(labels) and not is_texts(X):
             X, labels = validated(self, X, labels)
@@ -279,7 +271,7 @@ class MomentLabeler(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """
         from .files import saving
 
-        check_parameters(self)
+        check_parameters(self.get_params())
         path = Path(path)
         folder = path.with_name(f"{path.name}.run") if run_dir is None else Path(run_dir)
         with (
@@ -289,16 +281,6 @@ class MomentLabeler(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             self._fit(corpus, client, progress, folder, save)
         return self
 
-    @property
-    def classes_(self) -> Array:
-        """(L,): the columns of Y, which `predict_proba` has too."""
-        return np.arange(self.predictor_.n_labels)
-
-    @property
-    def threads(self) -> int | None:
-        """Number of threads that `n_jobs` asks for; None for every processor."""
-        return threads_of(self.n_jobs)
-
     def plan(self, corpus: Corpus) -> Plan:
         """What fitting the corpus will take: bytes and work of each stage. Nothing is read for it.
 
@@ -307,7 +289,7 @@ class MomentLabeler(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         InputError
             `memory_limit` is less than the least that a fit takes.
         """
-        check_parameters(self)
+        check_parameters(self.get_params())
         return self._settings(corpus).plan(corpus, self.threads)
 
     def _settings(self, corpus: Corpus) -> FitSettings:
@@ -316,13 +298,13 @@ class MomentLabeler(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         moments = MomentSettings(
             int(self.n_components), self.whitening, self.tensor, self.prior, view, self.error_bars, seed
         )
-        memory = None if self.memory_limit is None else int(parse_bytes(self.memory_limit))
+        memory = None if self.memory_limit is None else bytes_of(self.memory_limit)
         return FitSettings(moments, self._part_settings(corpus, seed), memory)
 
     def _part_settings(self, corpus: Corpus, seed: int) -> PartSettings:
         labelled = any(block.y_nnz for block in corpus.info.blocks)
         head = self.head if self.head != "auto" else "blend" if labelled else "posterior"
-        refine_passes = int(self.refine_passes) if head in ("refined", "blend") else 0
+        refine_passes = int(self.refine_passes) if HEADS[head].refines else 0
         dim = None if self.head_dim is None else int(self.head_dim)
         return PartSettings(head, self.weighting, dim, refine_passes, self.smoothing, seed)
 
@@ -354,157 +336,6 @@ class MomentLabeler(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             self.threads,
         )
         self.n_features_in_ = corpus.n_terms
-
-    # -- what was learned ---------------------------------------------------------------------------------
-
-    def __getattr__(self, name: str) -> Any:
-        """What was learned, by the names that scikit-learn's users expect."""
-        if name in _LEARNED and "predictor_" in self.__dict__:
-            value: Any = self.predictor_
-            for step in _LEARNED[name].split("."):
-                value = getattr(value, step)
-            return value
-        raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
-
-    def __dir__(self) -> list[str]:
-        return [*super().__dir__(), *(_LEARNED if "predictor_" in self.__dict__ else ())]
-
-    # -- predicting ---------------------------------------------------------------------------------------
-
-    def transform(self, X: Any) -> Array:
-        """(n, K) float32: the probability of each of the paper's topics, for each document (equation 14)."""
-        return self._fitted().transform(self._checked(X))
-
-    def predict_topk(self, X: Any, k: int = 5) -> tuple[Array, Array]:
-        """The k best labels of each document, and their probabilities; as `Predictor.predict_topk`."""
-        return self._fitted().predict_topk(self._checked(X), k)
-
-    def stream_topk(
-        self, X: Any, k: int = 5, progress: Progress | None = None
-    ) -> Iterator[tuple[Array, Array]]:
-        """As `predict_topk`, some documents at a time: for predictions that are too many to hold."""
-        return self._fitted().stream_topk(self._checked(X), k, progress)
-
-    def predict_proba(self, X: Any) -> Array:
-        """(n, L) float32: the probability of each label; as `Predictor.predict_proba`."""
-        return self._fitted().predict_proba(self._checked(X))
-
-    def predict(self, X: Any, k: int | None = None, threshold: float | None = None) -> scipy.sparse.csr_array:
-        """(n, L) sparse indicator of the labels to assign; as `Predictor.predict`."""
-        return self._fitted().predict(self._checked(X), k, threshold)
-
-    def evaluate(
-        self,
-        X: Any,
-        Y: Any = None,
-        *,
-        ks: Sequence[int] = (1, 3, 5),
-        propensity: tuple[float, float] = (0.55, 1.5),
-        auc: bool | Literal["all"] = True,
-        progress: Progress | None = None,
-    ) -> Scores:
-        """How well documents are labelled; as `Predictor.evaluate`."""
-        return self._fitted().evaluate(
-            self._checked(X), Y, ks=ks, propensity=propensity, auc=auc, progress=progress
-        )
-
-    def score(self, X: Any, y: Any = None) -> float:
-        """P@1: how often the best label is right."""
-        return float(self._fitted().measures(self._checked(X), y, ks=(1,), auc=False)["p@1"])
-
-    def _checked(self, X: Any) -> Any:
-        """X, by scikit-learn's own rules where it understands it."""
-        if is_plain(X) and not is_texts(X):
-            X, _ = validated(self, X)
-        return X
-
-    def _fitted(self) -> Predictor:
-        check_is_fitted(self, "predictor_")
-        predictor = self.predictor_
-        predictor.n_threads = self.threads
-        return predictor.with_tail_weight(self.tail_weight)
-
-    # -- evidence and trust -------------------------------------------------------------------------------
-
-    def topics(self, n: int = 10) -> list[Topic]:
-        """Every topic of the paper, heaviest first; as `Predictor.topics`."""
-        return self._fitted().topics(n)
-
-    def explain(self, document: Any, label: int | str, n: int = 10) -> Explanation:
-        """Which words and topics of a document speak for a label; as `Predictor.explain`."""
-        return self._fitted().explain(document, label, n)
-
-    def guarantee(self, delta: float = 0.05) -> Guarantee:
-        """Theorem 1 of the paper for this corpus, and the error bars measured beside it."""
-        return self._fitted().guarantee(delta)
-
-    # -- files and views ----------------------------------------------------------------------------------
-
-    def save(self, path: str | Path, *, overwrite: bool = False) -> None:
-        """Write the model as a zarr group; it appears at `path` only once it is whole."""
-        from .files import save_predictor
-
-        predictor = self._fitted()
-        predictor.parameters = self.get_params()
-        predictor.feature_names = getattr(self, "feature_names_in_", None)
-        save_predictor(predictor, Path(path), overwrite)
-
-    @classmethod
-    def load(cls, path: str | Path) -> MomentLabeler:
-        """Read a saved model. Nothing in it is executed."""
-        return cls.of(Predictor.load(path))
-
-    @classmethod
-    def of(cls, predictor: Predictor) -> MomentLabeler:
-        """The estimator that a predictor was made by."""
-        model = cls(**predictor.parameters)
-        model.predictor_ = predictor
-        model.n_features_in_ = predictor.n_terms
-        if predictor.feature_names is not None:
-            model.feature_names_in_ = predictor.feature_names
-        return model
-
-    def _repr_html_inner(self) -> str:
-        """scikit-learn's own view of the parameters, and what was learned."""
-        html: str = estimator_html_repr(self)
-        return html + fitted_table(self.predictor_) if "predictor_" in self.__dict__ else html
-
-    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
-        return {"text/plain": repr(self), "text/html": self._repr_html_inner()}
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        tags.input_tags.positive_only = True
-        tags.transformer_tags.preserves_dtype = ["float32"]
-        tags.target_tags.required = True
-        tags.target_tags.multi_output = True
-        tags.target_tags.single_output = False
-        return tags
-
-
-_LEARNED = {
-    "moments_": "moments",
-    "word_topics_": "moments.O",
-    "label_topics_": "moments.Q",
-    "topic_weights_": "moments.pi",
-    "whitening_": "moments.W",
-    "eigenvalues_": "moments.eigenvalues",
-    "tensor_eigenvalues_": "moments.tensor_eigenvalues",
-    "tensor_residual_": "moments.tensor_residual",
-    "error_bars_": "moments.error_bars",
-    "statistics_": "moments.statistics",
-    "training_documents_": "training_documents",
-    "n_passes_": "n_passes",
-    "text_": "text",
-    "fit_stats_": "fit_stats",
-    "label_counts_": "label_counts",
-    "label_names_": "label_names",
-    "term_names_": "term_names",
-    "threshold_": "threshold",
-    "scores_mean_": "scores_mean",
-}
-"""Learned attributes, and where the predictor has them."""
 
 
 def _executor(n_threads: int | None, client: Any) -> Executor:

@@ -1,21 +1,18 @@
-"""What the estimator's parameters may be."""
+"""Checks of the estimator's parameters."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
-from dask.utils import parse_bytes
 
 from ..errors import InputError
+from ..parts.heads import HEADS
 from ..parts.weighting import SCHEMES
 from ..tasks import n_cpus
 
-if TYPE_CHECKING:
-    from .labeler import MomentLabeler
-
 CHOICES: dict[str, tuple[str, ...]] = {
-    "head": ("auto", "posterior", "refined", "ridge", "blend"),
     "weighting": SCHEMES,
     "whitening": ("auto", "exact", "sketch"),
     "tensor": ("orthogonal", "power"),
@@ -25,57 +22,42 @@ CHOICES: dict[str, tuple[str, ...]] = {
 }
 
 
-def check_parameters(model: MomentLabeler) -> None:
-    """Refuse what cannot be, with what can."""
-    for name, choices in CHOICES.items():
-        if getattr(model, name) not in choices:
+NAMES = (
+    "head",
+    *CHOICES,
+    *("n_components", "head_dim", "refine_passes", "tail_weight", "smoothing", "error_bars"),
+    *("memory_limit", "n_jobs", "random_state"),
+)
+
+
+def check_parameters(given: Mapping[str, Any]) -> None:
+    """Refuse what cannot be, with what can.
+
+    Raises
+    ------
+    KeyError
+        A parameter is missing.
+    """
+    for name, choices in {"head": ("auto", *HEADS), **CHOICES}.items():
+        if given[name] not in choices:
             raise InputError(
-                f"{name} is not known. Found {getattr(model, name)!r}. Choose one of: {', '.join(choices)}."
+                f"{name} is not known. Found {given[name]!r}. Choose one of: {', '.join(choices)}."
             )
-    if not isinstance(model.n_components, int | np.integer) or model.n_components < 1:
-        raise InputError(f"n_components is a number of topics. Found {model.n_components!r}. Pass 1 or more.")
-    if model.smoothing is not None and not (_is_real(model.smoothing) and 0 < model.smoothing < 1):
+    for name, ok, what, otherwise in _RULES:
+        if not ok(given[name]):
+            raise InputError(f"{name} {what}. Found {given[name]!r}. {otherwise}.")
+    if given["refine_passes"] and given["head"] != "auto" and not HEADS[given["head"]].refines:
         raise InputError(
-            f"smoothing lies between 0 and 1. Found {model.smoothing!r}. Leave it out to have it chosen."
+            f"refine_passes refines topics, which head={given['head']!r} does not use. "
+            f"Found refine_passes={given['refine_passes']}. Choose head='refined' or head='blend'."
         )
-    if model.head_dim is not None and not (
-        isinstance(model.head_dim, int | np.integer) and model.head_dim >= 1
-    ):
-        raise InputError(
-            f"head_dim is a number of features. Found {model.head_dim!r}. Leave it out to have it chosen."
-        )
-    if not isinstance(model.refine_passes, int | np.integer) or model.refine_passes < 0:
-        raise InputError(
-            f"refine_passes is a number of reads. Found {model.refine_passes!r}. Pass 0 or more."
-        )
-    if model.refine_passes and model.head in ("posterior", "ridge"):
-        raise InputError(
-            f"refine_passes refines topics, which head={model.head!r} does not use. "
-            f"Found refine_passes={model.refine_passes}. Choose head='refined' or head='blend'."
-        )
-    if not (_is_real(model.tail_weight) and 0 <= model.tail_weight <= 1):
-        raise InputError(
-            f"tail_weight lies between 0 and 1. Found {model.tail_weight!r}. Leave it out for 0."
-        )
-    try:
-        enough = model.memory_limit is None or parse_bytes(model.memory_limit) > 0
-    except (ValueError, AttributeError, TypeError):
-        enough = False
-    if not enough:
-        raise InputError(f"memory_limit is not a size. Found {model.memory_limit!r}. Write it as in '4GB'.")
-    if model.n_jobs is not None and not (_is_whole(model.n_jobs) and model.n_jobs != 0):
-        raise InputError(
-            f"n_jobs is a number of threads, or -1 for all. Found {model.n_jobs!r}. Leave it out for all."
-        )
-    _check_random_state(model.random_state)
 
 
-def _check_random_state(state: Any) -> None:
-    drawn_from = np.random.Generator | np.random.RandomState
-    if state is not None and not isinstance(state, drawn_from) and not (_is_whole(state) and state >= 0):
-        raise InputError(
-            f"random_state is a seed. Found {state!r}. Pass 0 or more, None, or numpy's generators."
-        )
+def bytes_of(limit: str | int) -> int:
+    """A size as users write it, such as "4GB"."""
+    from dask.utils import parse_bytes
+
+    return int(parse_bytes(limit))
 
 
 def threads_of(n_jobs: int | None) -> int | None:
@@ -91,3 +73,43 @@ def _is_whole(x: Any) -> bool:
 
 def _is_real(x: Any) -> bool:
     return isinstance(x, int | float | np.integer | np.floating) and not isinstance(x, bool)
+
+
+def _is_size(x: Any) -> bool:
+    try:
+        return x is None or bytes_of(x) > 0
+    except (ValueError, AttributeError, TypeError):
+        return False
+
+
+def _is_random_state(x: Any) -> bool:
+    known = x is None or isinstance(x, np.random.Generator | np.random.RandomState)
+    return known or (_is_whole(x) and x >= 0)
+
+
+_RULES: tuple[tuple[str, Callable[[Any], bool], str, str], ...] = (
+    ("n_components", lambda x: _is_whole(x) and x >= 1, "is a number of topics", "Pass 1 or more"),
+    (
+        "smoothing",
+        lambda x: x is None or (_is_real(x) and 0 < x < 1),
+        "lies between 0 and 1",
+        "Leave it out to have it chosen",
+    ),
+    (
+        "head_dim",
+        lambda x: x is None or (_is_whole(x) and x >= 1),
+        "is a number of features",
+        "Leave it out to have it chosen",
+    ),
+    ("refine_passes", lambda x: _is_whole(x) and x >= 0, "is a number of reads", "Pass 0 or more"),
+    ("tail_weight", lambda x: _is_real(x) and 0 <= x <= 1, "lies between 0 and 1", "Leave it out for 0"),
+    ("memory_limit", _is_size, "is not a size", "Write it as in '4GB'"),
+    (
+        "n_jobs",
+        lambda x: x is None or (_is_whole(x) and x != 0),
+        "is a number of threads, or -1 for all",
+        "Leave it out for all",
+    ),
+    ("random_state", _is_random_state, "is a seed", "Pass 0 or more, None, or numpy's generators"),
+)
+"""Parameters with what they have to be; the rule in words, and what to do."""

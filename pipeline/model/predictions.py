@@ -30,10 +30,10 @@ from ..storage.marks import has_mark, write_mark
 from ..types import Array
 from .inputs import Documents, documents
 from .predictor import Predictor, predictor_of
+from .texts import check_like
 
 if TYPE_CHECKING:
     from .labeler import MomentLabeler
-from .texts import check_like
 
 FORMAT = "threepass-predictions"
 VERSION = 1

@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import numpy as np
 
-from ..corpus.store import Corpus
+from ..corpus.rows import SparseRows
 from ..errors import InputError
 from ..metrics.scores import Scores
 from ..moments.guarantee import Guarantee
@@ -19,21 +19,19 @@ from ..moments.topics import MomentTopics
 from ..parts.blend import Blend, DocumentFeatures
 from ..parts.scoring import all_scores, labels_above, top_labels
 from ..progress import Progress, counted
-from ..tasks import check_wanted, map_tasks, n_cpus, one_blas_thread
 from ..text.info import TextInfo
 from ..types import Array
 from ..warn import warn
 from .evidence import Explanation, Topic, explanation, topic_list
-from .inputs import Documents, as_documents, number_of
-from .training_documents import TrainingDocuments, relation
+from .inputs import as_documents, number_of, over_documents
+from .training_documents import TrainingDocuments
 
 if TYPE_CHECKING:
     import scipy.sparse
 
     from .texts import TextEncoder
 
-_DOCUMENTS = 4096
-"""Documents whose features are held at a time, by each task."""
+T = TypeVar("T")
 
 
 @dataclass
@@ -140,10 +138,9 @@ class Predictor:
 
     def transform(self, X: Any) -> Array:
         """(n, K) float32: the probability of each of the paper's topics, for each document (equation 14)."""
-        model = TopicModel(self.moments.O, self.moments.Q, self.moments.pi)
 
-        def shares(words: Any, _: Any) -> Array:
-            return model.posterior(words)
+        def shares(words: SparseRows) -> Array:
+            return self.topic_model.posterior(words)
 
         return np.concatenate(list(self._over_documents(X, shares)))
 
@@ -180,11 +177,11 @@ class Predictor:
         blend = self.ranking_blend
         told = None if progress is None else counted(progress, "predict", number_of(X))
 
-        def best(words: Any, _: Any) -> tuple[Array, Array, Array]:
+        def best(words: SparseRows) -> tuple[Array, Array, Array]:
             seen = blend.see(words)
             return *top_labels(blend, seen, k), seen.has_words
 
-        yield from self._over_documents(X, best, told=told)
+        yield from self._over_documents(X, best, told)
 
     def predict_proba(self, X: Any) -> Array:
         """(n, L) float32: the probability of each label, dense; for large data see `predict_topk`.
@@ -193,7 +190,7 @@ class Predictor:
         """
         blend = self.blend
 
-        def proba(words: Any, _: Any) -> Array:
+        def proba(words: SparseRows) -> Array:
             parts = [blend.probabilities(scores) for _, scores in all_scores(blend, blend.see(words))]
             return np.concatenate(parts) if parts else np.zeros((0, blend.n_labels), np.float32)
 
@@ -225,7 +222,7 @@ class Predictor:
         if k is not None:
             check_k(k)
 
-        def chosen(words: Any, _: Any) -> scipy.sparse.csr_array:
+        def chosen(words: SparseRows) -> scipy.sparse.csr_array:
             seen = blend.see(words)
             rows, own = _assigned(blend, seen, k, threshold)
             known = seen.has_words[rows]
@@ -271,47 +268,23 @@ class Predictor:
         progress
             See `threepass.progress.Progress`; `evaluate` is counted in documents.
         """
-        scores = self.measures(X, Y, ks, propensity, auc, progress)
+        scores = self.measures(X, Y, ks=ks, propensity=propensity, auc=auc, progress=progress)
         if scores.caution:
             warn(scores.caution)
         return scores
 
-    def measures(
-        self,
-        X: Any,
-        Y: Any,
-        ks: Sequence[int],
-        propensity: tuple[float, float] = (0.55, 1.5),
-        auc: bool | Literal["all"] = True,
-        progress: Progress | None = None,
-    ) -> Scores:
+    def measures(self, X: Any, Y: Any, *, ks: Sequence[int], **settings: Any) -> Scores:
         """As `evaluate`, without its warning."""
-        from ..metrics.measures import propensities
-        from .evaluation import Evaluation, sample_share
-        from .texts import check_like
+        from .evaluation import measured
 
-        if isinstance(X, Corpus) and Y is not None:
-            raise InputError(
-                "A corpus holds its own labels. Found a second argument. Call evaluate(corpus) alone."
-            )
-        if not isinstance(X, Corpus) and Y is None:
-            raise InputError(
-                "Evaluation needs the true labels. Found a matrix alone. Pass Y too, or a corpus."
-            )
-        if isinstance(X, Corpus):
-            check_like(X, self.text, self.term_names, self.label_names)
-        if not ks or min(ks) < 1:
-            raise InputError(f"ks are depths of the ranking. Found {ks!r}. Pass some, as in (1, 3, 5).")
-        blend, n_docs, known = self.ranking_blend, number_of(X), self.training_documents
-        n_training = self.moments.statistics.n_docs
-        inverse = 1 / propensities(self.label_counts, n_training, *propensity)
-        evaluation = Evaluation(blend, tuple(ks), inverse, sample_share(auc, n_docs, blend.n_labels), known)
-        parts = evaluation.over(self._documents(X, Y), n_docs, self.n_threads, progress)
-        scores, familiar = evaluation.finish(parts)
-        within = known.within(X) if known is not None and isinstance(X, Corpus) else None
-        said = relation(known, familiar, scores["n_docs"], within, n_training)
-        scores["documents_are"], scores["familiar"] = said
-        return scores
+        return measured(self, X, Y, ks=ks, **settings)
+
+    @cached_property
+    def topic_model(self) -> TopicModel:
+        """The paper's topics, ready to find those of documents."""
+        topics, smoothing = self.moments, self.parameters.get("smoothing")
+        chosen = {} if smoothing is None else {"smoothing": smoothing}
+        return TopicModel(topics.O, topics.Q, topics.pi, **chosen)
 
     @cached_property
     def ranking_blend(self) -> Blend:
@@ -324,41 +297,10 @@ class Predictor:
         return self.blend.emphasised(inverse**self.tail_weight)
 
     def _over_documents(
-        self,
-        X: Any,
-        use: Callable[[Any, Any], Any],
-        Y: Any = None,
-        *,
-        told: Callable[[float], None] | None = None,
-    ) -> Iterator[Any]:
-        """`use(words, labels)` of some documents at a time, in order, on threads.
-
-        `told` is called with each further number of documents that are done.
-        """
-        docs = self._documents(X, Y)
-
-        def block(number: int) -> list[Any]:
-            words, labels = docs.read(number)
-            parts = []
-            for start in range(0, max(1, words.n_rows), _DOCUMENTS):
-                rows = start, min(start + _DOCUMENTS, words.n_rows)
-                own = None if labels is None else labels.slice(*rows)
-                check_wanted()
-                parts.append(use(words.slice(*rows), own))
-                if told is not None:
-                    told(rows[1] - rows[0])
-            return parts
-
-        at_a_time = 2 * (self.n_threads or n_cpus())
-        for first in range(0, docs.n_blocks, at_a_time):
-            numbers = range(first, min(first + at_a_time, docs.n_blocks))
-            with one_blas_thread():
-                done = map_tasks(block, numbers, name="predict", n_threads=self.n_threads)
-            for parts in done:
-                yield from parts
-
-    def _documents(self, X: Any, Y: Any) -> Documents:
-        return as_documents(X, Y, self)
+        self, X: Any, use: Callable[[SparseRows], T], told: Callable[[float], None] | None = None
+    ) -> Iterator[T]:
+        """`use(words)` of some documents at a time, in order."""
+        return over_documents(as_documents(X, None, self), use, self.n_threads, told)
 
     @cached_property
     def encoder(self) -> TextEncoder:

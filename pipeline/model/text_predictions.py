@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import heapq
 import io
-import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -15,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from ..errors import InputError
-from ..ingest.batches import Batch, Places, Wanted
+from ..ingest.batches import Batch, ColumnSelection, Places
 from ..ingest.columns import check_columns, id_column
 from ..ingest.encodings import as_utf8, guess_encoding, known_encoding
 from ..ingest.json_rows import MAX_ROW_BYTES, JsonFields, read_rows
@@ -25,13 +24,14 @@ from ..ingest.tally import Tally
 from ..ingest.text import look_at_files
 from ..progress import Progress
 from ..text.info import Columns
+from ..warn import warn
 from .inputs import row_documents
+from .predictions import Predictions, Record, labelled_parts, prediction_lines
 from .predictor import Predictor, predictor_of
 from .texts import check_takes_texts
 
 if TYPE_CHECKING:
     from .labeler import MomentLabeler
-from .predictions import Predictions, Record, labelled_parts, prediction_lines
 
 _DOCUMENTS = 2048
 """Documents that a task scores."""
@@ -110,7 +110,7 @@ def text_predictions(
 
     def batches() -> Iterator[tuple[str | None, Batch]]:
         for name, part, sample in parts:
-            wanted = Wanted(columns, labels=False, id=id_column(sample, columns))
+            wanted = ColumnSelection(columns, labels=False, id=id_column(sample, columns))
             for batch in part.batches(wanted, sample, tally.bad_row, advance):
                 yield name if len(files) > 1 else None, batch
 
@@ -174,7 +174,7 @@ class _JsonReader:
     def __init__(self, columns: Columns) -> None:
         self._columns = columns
         self._fields: JsonFields | None = None
-        self._wanted = Wanted(columns, labels=False)
+        self._wanted = ColumnSelection(columns, labels=False)
 
     def batch(self, slab: bytes) -> Batch:
         if self._fields is not None:
@@ -184,7 +184,7 @@ class _JsonReader:
         except InputError:  # nothing here can be read: every line is refused
             return self._wanted.batch(*read_rows(slab, JsonFields.guess(self._columns, False, None, [])))
         check_columns(sample, self._columns, labels=False)
-        self._wanted = Wanted(self._columns, labels=False, id=id_column(sample, self._columns))
+        self._wanted = ColumnSelection(self._columns, labels=False, id=id_column(sample, self._columns))
         self._fields = JsonFields.guess(self._columns, False, self._wanted.id, sample.rows)
         return self.batch(slab)
 
@@ -194,7 +194,7 @@ def _plain_texts(slab: bytes) -> Batch:
     rows = [i for i, line in enumerate(lines) if line.strip()]
     texts = pa.array([lines[i] for i in rows], pa.large_binary())
     places = Places(np.array(rows, np.int64), len(lines))
-    return Wanted(Columns(("",)), labels=False).batch({"": texts}, places)
+    return ColumnSelection(Columns(("",)), labels=False).batch({"": texts}, places)
 
 
 def _readable(slabs: Iterator[bytes], known: str | None) -> Iterator[bytes]:
@@ -204,10 +204,9 @@ def _readable(slabs: Iterator[bytes], known: str | None) -> Iterator[bytes]:
         if encoding is None and not slab.isascii():
             encoding = guess_encoding(io.BytesIO(slab), _STDIN, known)
             if encoding not in (None, known):
-                warnings.warn(
+                warn(
                     f"Standard input is not UTF-8, and read as {encoding}. "
-                    "Name another encoding with --encoding if letters are wrong.",
-                    stacklevel=2,
+                    "Name another encoding with --encoding if letters are wrong."
                 )
         yield slab if encoding is None else as_utf8(io.BytesIO(slab), encoding).read()
 
@@ -255,7 +254,7 @@ def _records(
             n_told += 1
         first += batch.n_rows
     for message in tally.messages():
-        warnings.warn(message, stacklevel=2)
+        warn(message)
     if n_told == 0:
         raise InputError(f"There is no document to label in {source}. Give at least one.")
 

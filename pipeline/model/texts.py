@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
+from ..corpus.encode import encode, terms_in_source_order
 from ..corpus.rows import SparseRows
 from ..corpus.store import Corpus
 from ..errors import InputError
-from ..ingest.text import encode, terms_in_source_order
-from ..ingest.vocabulary import hashed_columns
+from ..text.hashing import hashed_columns
 from ..text.info import TextInfo
 from ..text.terms import TermTable
-from ..text.words import Found, Texts, WordFinder, as_texts, strings_of
+from ..text.words import DocumentWords, Texts, WordFinder, as_texts, strings_of
 
 _LOOKED_AT = 100
 """Rows of a table in memory that tell whether there are texts in it."""
@@ -123,7 +123,7 @@ class TextEncoder:
         """(texts, terms): the words of some texts that the model knows."""
         return self.rows([as_texts(texts)])
 
-    def find(self, columns: Sequence[Texts]) -> Found:
+    def find(self, columns: Sequence[Texts]) -> DocumentWords:
         """The words of documents whose texts are the rows of some columns."""
         return self._finder.find(columns)
 
@@ -131,7 +131,7 @@ class TextEncoder:
         """(documents, terms): the words of documents that the model knows."""
         return self.encode(self.find(columns))
 
-    def encode(self, found: Found) -> SparseRows:
+    def encode(self, found: DocumentWords) -> SparseRows:
         """(documents, terms): those of the words that the model knows."""
         if self._hashed:
             return encode(found, TermTable(), self._tokenizer, self._n_terms)

@@ -10,7 +10,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.optimize
 
 from ..linalg.tall import row_slices
 from ..types import Array
@@ -56,6 +55,8 @@ def half_directions(
     U = decompose(half.carried(S).M3, method, seed=seed).eigenvectors
     topics = (vectors * np.sqrt(values)) @ U  # pinv(S') U: the whitened mu of the half
     cosine = _unit(whole.eigenvectors, eigenvalues).T @ (eigenvalues[:, None] * _unit(topics, eigenvalues))
+    import scipy.optimize  # not needed to read bars
+
     _, match = scipy.optimize.linear_sum_assignment(-abs(cosine))
     return np.asarray(S @ U[:, match])
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from sklearn.isotonic import isotonic_regression
 
 from ..types import Array
 from .scoring_kernels import interpolate
@@ -60,6 +59,8 @@ class Calibration:
         Straight lines between bins keep the ranking, which steps would not. They go on to the scores that
         were seen last, by half a bin's rise, and from there to 0 and to 1, as far away as scores are apart.
         """
+        from scipy.optimize import isotonic_regression  # not needed to apply the map
+
         if hits.sum() < FEWEST_HITS:
             return None
         n_bins = min(_MOST_KNOTS, int(hits.sum()) // _HITS_PER_KNOT)
@@ -70,7 +71,7 @@ class Calibration:
         total = np.bincount(bins, weights, n_bins)
         means = np.bincount(bins, weights * scores, n_bins) / total
         rates = np.bincount(bins, weights * hits, n_bins) / (total + 0.5)
-        rates = isotonic_regression(rates, sample_weight=total)
+        rates = isotonic_regression(rates, weights=total).x
         # neighbours that were pooled are one bin
         starts = np.flatnonzero(np.concatenate([[True], (np.diff(rates) > 0) & (np.diff(means) > 0)]))
         pooled = np.add.reduceat(total, starts)

@@ -19,6 +19,11 @@ class Head:
     is_calibrated: bool
     """Whether scores become probabilities; else they are shares, which add up to 1 over all labels."""
 
+    @property
+    def refines(self) -> bool:
+        """Whether any of the parts learns from further reads."""
+        return any(part.refines for part in self.parts)
+
     def scorer(self, name: str) -> type[Scorer]:
         """What remains of the part of this name.
 

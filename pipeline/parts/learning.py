@@ -14,6 +14,7 @@ from ..passes.runner import Runner
 from ..passes.stages import Gatherer, Layout, Price, Stage
 from ..passes.sums import Sums
 from ..passes.work import Pass
+from ..types import Array
 from .blend import Blend
 from .calibration import Calibration
 from .choosing import Chosen, Tried, choose, defaults, own
@@ -32,10 +33,12 @@ class PartsLearning(Gatherer):
 
     def __init__(self, head: Head, context: Context, hold_out: HoldOut, parts: Sequence[Part]) -> None:
         self.head, self.context, self.hold_out, self.parts = head, context, hold_out, parts
-        self.set_aside: Gathered | None = None
         self.documents: Block | None = None
-        """The held-out documents."""
+        """The held-out documents, until they are given back."""
         self.blend: Blend | None = None
+        """What was learned, until somebody takes it."""
+        self.remains: Sequence[Array] | None = None
+        """Hollow arrays of a blend, once making it was pretended."""
 
     @classmethod
     def of(cls, context: Context) -> PartsLearning:
@@ -59,6 +62,8 @@ class PartsLearning(Gatherer):
         return [*self.context.shared.values(), *self.parts]
 
     def held(self) -> Sequence[Any]:
+        if self.remains is not None:
+            return self.remains
         return [array for gatherer in self.gatherers for array in gatherer.held()]
 
     # -- reads ----------------------------------------------------------------------------------------------
@@ -93,7 +98,18 @@ class PartsLearning(Gatherer):
         stats |= chosen.stats
         self._give_back()
         scorers = [part.finish(own(chosen.choice, part)) for part in self.parts]
+        self.context.shared.clear()
         return self._blend([scorer for scorer in scorers if scorer is not None], chosen)
+
+    def pretend_finish(self) -> None:
+        """Leave behind what `finish` would, without memory."""
+        self.remains = [array for part in self.parts for array in part.remains()]
+
+    def take_blend(self) -> Blend:
+        """Hand over what was learned."""
+        blend, self.blend = self.blend, None
+        assert blend is not None
+        return blend
 
     def _blend(self, scorers: Sequence[Scorer], chosen: Chosen) -> Blend:
         calibration = chosen.calibration
@@ -169,6 +185,7 @@ class PartsLearning(Gatherer):
         if self.hold_out.left_out and self.documents is not None:
             for gatherer in self.gatherers:
                 gatherer.give_back(self.documents)
+        self.documents = None
 
 
 def _summed(work: Pass[Any], documents: Block) -> Sums:
@@ -208,8 +225,7 @@ class Choose(Stage):
         self._learning.blend = self._learning.finish()
 
     def pretend(self, layout: Layout) -> None:
-        for part in self._learning.parts:
-            part.pretend_finish()
+        self._learning.pretend_finish()
 
     def price(self, layout: Layout, held: int) -> Price:
         learning, corpus = self._learning, self._learning.context.corpus

@@ -80,11 +80,15 @@ class MemoryPart(Part):
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
-        self.cross = context.share(WordLabels)
-        self.made: Any = None
+        context.share(WordLabels)
+
+    @property
+    def cross(self) -> WordLabels:
+        """The cross moment, shared with other parts."""
+        return self.context.share(WordLabels)
 
     def held(self) -> Sequence[Any]:
-        return [self.made]
+        return []  # the moment is held by those who gather it
 
     def options(self) -> Mapping[str, Sequence[float]]:
         return {"weight": WEIGHTS, "damping": DAMPINGS}
@@ -105,9 +109,9 @@ class MemoryPart(Part):
         return np.asarray(np.float32(choice["weight"]) * at["products"] / np.where(lengths > 0, lengths, 1))
 
     def finish(self, choice: Choice) -> Scorer | None:
-        moment, self.cross.moment = self.cross.kept(), None
         if not choice["weight"]:
             return None
+        moment = self.cross.kept()
         C = scaled(moment.by_word(self.context.n_threads), scale(moment.lengths(), choice))
         half(C.values_as(np.float32))
         return Memory(C, choice["weight"])
@@ -115,8 +119,8 @@ class MemoryPart(Part):
     def finishing(self) -> Making:
         return Making(2 * self._bytes)
 
-    def pretend_finish(self) -> None:
-        self.cross.moment, self.made = None, hollow(self._bytes, dtype=np.uint8)
+    def remains(self) -> Sequence[Array]:
+        return [hollow(self._bytes, dtype=np.uint8)]
 
     @property
     def reordering(self) -> int:

@@ -58,7 +58,8 @@ class Evidence:
 class Stored(Protocol):
     """Arrays of a part on disk, each checked as it is read."""
 
-    def read(self, name: str, shape: tuple[int | None, ...], *dtypes: Any) -> Array: ...
+    def read(self, name: str, shape: tuple[int | None, ...], *dtypes: Any) -> Array:
+        """An array of this shape, None for any length, and of one of these types."""
 
     def read_floats(self, name: str, shape: tuple[int | None, ...]) -> Array:
         """float32, in whatever precision it was saved."""
@@ -195,6 +196,8 @@ class Part(Gatherer):
     scorer: ClassVar[type[Scorer]]
     knows_held_out: ClassVar[bool] = False
     """Whether it has learned from the held-out documents, too."""
+    refines: ClassVar[bool] = False
+    """Whether it learns from further reads (`refine_passes`)."""
 
     def __init__(self, context: Context) -> None:
         self.context = context
@@ -242,9 +245,9 @@ class Part(Gatherer):
 
     @abstractmethod
     def finish(self, choice: Choice) -> Scorer | None:
-        """What remains, once the choices are made and the held-out documents are in the sums.
+        """Make the scorer, with the choices made and the held-out documents in the sums; let go of the sums.
 
-        None where the choice leaves the part out.
+        None where the choice leaves the part out. What parts share is let go once all of them are finished.
         """
 
     @abstractmethod
@@ -252,8 +255,8 @@ class Part(Gatherer):
         """What that takes."""
 
     @abstractmethod
-    def pretend_finish(self) -> None:
-        """Leave behind what `finish` would, without memory."""
+    def remains(self) -> Sequence[Array]:
+        """Hollow arrays, like those of the scorer that `finish` makes."""
 
     @property
     def reordering(self) -> int:

@@ -24,7 +24,8 @@ class Posterior(TopicScorer):
 
     @classmethod
     def load(cls, stored: Stored, moments: MomentTopics) -> Self:
-        return cls(stored_model(stored, moments.O, moments.Q, moments.pi))
+        model = stored_model(stored, moments.O, moments.Q, moments.pi)
+        return cls(model, stored.number("weight", 0, 1e6))
 
     def reordered(self, words: Array, moments: MomentTopics, n_threads: int | None = None) -> Self:
         return replace(self, model=replace(self.model, O=moments.O))
@@ -46,10 +47,10 @@ class PosteriorPart(TopicPart):
 
     def finish(self, choice: Choice) -> Scorer:
         model = replace(self.model(), smoothing=choice["smoothing"], temperature=choice["temperature"])
-        return Posterior(model)
+        return Posterior(model, choice.get("weight", 0.0))
 
     def finishing(self) -> Making:
         return Making(2 * self.context.moments.tall_bytes)
 
-    def pretend_finish(self) -> None:
-        """Nothing of its own remains."""
+    def remains(self) -> Sequence[Array]:
+        return []  # the topics are the model's anyway

@@ -45,7 +45,8 @@ def prune(blend: Blend, seen: DocumentFeatures, labels: Array, ranking: Array) -
     for start in range(0, seen.n_docs, _SLAB):
         rows = slice(start, min(start + _SLAB, seen.n_docs))
         some = _documents(blend, seen, rows)
-        bounds = Bounds(tiles.order, tiles.width, tiles.bounds(some.dense[: len(tiles.extremes)]), emphasis)
+        own = tiles.bounds(some.dense[: len(tiles.extremes)], rows.stop - rows.start)
+        bounds = Bounds(tiles.order, tiles.width, own, emphasis)
         given_up = best_labels(bounds, of, some, most, labels[rows], ranking[rows], scored[rows])
         scored[rows][given_up] = -1
         if given_up.mean() > _MOST_GIVEN_UP:

@@ -195,6 +195,7 @@ class RefinedPart(TopicPart):
 
     name = "refined"
     scorer = Refined
+    refines = True
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
@@ -202,10 +203,9 @@ class RefinedPart(TopicPart):
         self.first: Responsibilities | None = None
         """The step of read 3, for folds to take again."""
         self.sums: ResponsibilitySums | None = None
-        self.made: Any = None
 
     def held(self) -> Sequence[Any]:
-        return [self.work, self.first, self.sums, self.made]
+        return [self.work, self.first, self.sums]
 
     @property
     def _reads(self) -> range:
@@ -237,7 +237,7 @@ class RefinedPart(TopicPart):
             self.work = self.first
         else:
             model = self.model()
-            log_O = log_word_topics(model.O, _E_STEP_SMOOTHING)
+            log_O = log_word_topics(model.O, _E_STEP_SMOOTHING, overwrite=True)
             self.work = Responsibilities(view, log_O, log_prior(model.pi), L, np.log(model.Q))
 
     def pretend(self, read: int) -> None:
@@ -276,8 +276,9 @@ class RefinedPart(TopicPart):
         return TopicModel(O, (Q / Q.sum(axis=0)).astype(np.float32), pi)
 
     def finish(self, choice: Choice) -> Scorer | None:
+        self.work = self.first = None  # each has a D x K of its own
         model = replace(self.model(), smoothing=choice["smoothing"], temperature=choice["temperature"])
-        self.work = self.first = self.sums = None
+        self.sums = None
         if self.context.is_alone:
             return Refined(model)
         return Refined(model, choice["weight"]) if choice["weight"] else None
@@ -285,10 +286,9 @@ class RefinedPart(TopicPart):
     def finishing(self) -> Making:
         return Making(self.context.moments.tall_bytes + 2 * self._label_bytes)
 
-    def pretend_finish(self) -> None:
-        self.work = self.first = self.sums = None
+    def remains(self) -> Sequence[Array]:
         D, L, K = self.context.corpus.n_terms, self.context.corpus.n_labels, self.context.moments.n_topics
-        self.made = [hollow(D, K), hollow(L, K)]
+        return [hollow(D, K), hollow(L, K), hollow(K, dtype=np.float64)]
 
     def fold(self, context: Context) -> Part:
         part = type(self)(context)

@@ -200,15 +200,26 @@ class RidgePart(Part):
         corpus, settings = context.corpus, context.settings
         shape = corpus.n_docs, corpus.n_terms, corpus.n_labels
         self.counts = feature_counts(*shape, settings.dim, context.layout.parts_bytes)
-        self.cross = context.share(WordLabels)
+        context.share(WordLabels)
         self.own: WordDirections | None = None
         self.own_sums: OwnDirections | None = None
         self.features: Features | None = None
         self.sums: FeatureSums | None = None
-        self.made: Any = None
+
+    @property
+    def cross(self) -> WordLabels:
+        """The cross moment, shared with other parts."""
+        return self.context.share(WordLabels)
+
+    @property
+    def _summed(self) -> tuple[Features, FeatureSums]:
+        """What was summed in read 2, and by which features."""
+        assert self.features is not None
+        assert self.sums is not None
+        return self.features, self.sums
 
     def held(self) -> Sequence[Any]:
-        return [self.own, self.own_sums, self.features, self.sums, self.made]
+        return [self.own, self.own_sums, self.features, self.sums]
 
     # -- reads ----------------------------------------------------------------------------------------------
 
@@ -224,9 +235,8 @@ class RidgePart(Part):
             self.sums = own
 
     def give_back(self, held_out: Block) -> None:
-        assert self.features is not None
-        assert self.sums is not None
-        self.features.add(self.sums, held_out)
+        features, sums = self._summed
+        features.add(sums, held_out)
 
     def prepares(self, read: int) -> str | None:
         names = {2: "features"} | ({1: "word directions"} if self.counts.words else {})
@@ -274,18 +284,15 @@ class RidgePart(Part):
         return {"strength": STRENGTHS}
 
     def trial(self, documents: Words) -> Trial:
-        assert self.features is not None
-        assert self.sums is not None
-        path = RidgePath.of(self.sums.gram, self.sums.labels, self.context.n_threads)
-        return _RidgeTrial(path, self.features.basis.features(documents.weighted) @ path.vectors)
+        features, sums = self._summed
+        path = RidgePath.of(sums.gram, sums.labels, self.context.n_threads)
+        return _RidgeTrial(path, features.basis.features(documents.weighted) @ path.vectors)
 
     def pair_scores(self, at: Mapping[str, Array], choice: Choice) -> Array:
         return np.asarray(at["scores"][STRENGTHS.index(choice["strength"])])
 
     def finish(self, choice: Choice) -> Scorer:
-        features, sums = self.features, self.sums
-        assert features is not None
-        assert sums is not None
+        features, sums = self._summed
         A = ridge_weights(sums.gram, sums.labels, choice["strength"], self.context.n_threads)
         self.features = self.sums = None
         return Ridge(features.basis, half(A))
@@ -294,10 +301,10 @@ class RidgePart(Part):
         L, p = self.context.corpus.n_labels, self.counts.total + 1
         return Making(2 * 4 * L * p + 24 * p * p)
 
-    def pretend_finish(self) -> None:
+    def remains(self) -> Sequence[Array]:
         assert self.features is not None
-        weights = hollow(self.context.corpus.n_labels, self.features.basis.width)
-        self.made, self.features, self.sums = (self.features.basis, weights), None, None
+        basis = self.features.basis
+        return [basis.B, basis.waves, basis.phases, hollow(self.context.corpus.n_labels, basis.width)]
 
     def details(self) -> dict[str, Any]:
         return {"head_dim": self.counts.total, "head_dim_reason": self.counts.reason}

@@ -28,8 +28,10 @@ class Extremes:
 
     values: Array
     """(T, p) float32: max A, for numbers of one sign; else (T, 2p): max A and min A, side by side."""
+    is_nonnegative: bool
+    """As of the term."""
     longest: float
-    """The length of the longest such row, the larger of each pair; 0 for numbers of one sign."""
+    """The length of the longest such row, the larger of each pair."""
     root_weight: float
     """As of the term, rounded as scores are made with it."""
 
@@ -37,11 +39,9 @@ class Extremes:
     def of(cls, term: Dense, order: Array) -> Extremes:
         """Cost: one read of A."""
         highest, lowest = tile_extremes(term.labels, order, WIDTH)
-        root_weight = float(np.float32(term.root_weight))
-        if term.is_nonnegative:
-            return cls(highest, 0.0, root_weight)
         longest = float(np.linalg.norm(np.maximum(highest, -lowest), axis=1).max(initial=0))
-        return cls(np.hstack([highest, lowest]), longest, root_weight)
+        values = highest if term.is_nonnegative else np.hstack([highest, lowest])
+        return cls(values, term.is_nonnegative, longest, float(np.float32(term.root_weight)))
 
     def bounds(self, F: Array, rounding: int) -> Array:
         """(n, T) float32: no label of the tile has more of the term.
@@ -50,7 +50,7 @@ class Extremes:
         single precision, in any order, is off by at most m eps times the sum of their absolute values: the
         sum itself where all are of one sign, else at most |F| times the length of a tile's extremes.
         """
-        if not self.longest:
+        if self.is_nonnegative:
             bounds = F @ self.values.T
             bounds *= 1 + rounding * _EPS
             bounds += rounding * _TINY  # what underflow may have lost
@@ -109,21 +109,20 @@ class Tiles:
         """(T,): the largest of each tile's values (L,)."""
         return np.maximum.reduceat(values[self.order], np.arange(0, len(self.order), self.width))
 
-    def bounds(self, sides: Sequence[Array]) -> Array:
+    def bounds(self, sides: Sequence[Array], n_docs: int) -> Array:
         """(n, T) float32: no label of the tile has a larger score, sparse terms left out.
 
         Parameters
         ----------
         sides
-            The documents as each dense term sees them.
+            The documents as each dense term sees them; no side where all terms are sparse.
 
         Notes
         -----
         Cost: 4 n T p flops, p being the columns of all terms; half of it where numbers are of one sign.
         """
         rounding = 4 * (2 * sum(side.shape[1] for side in sides) + 8)
-        total: Array | None = None
+        total = np.zeros((n_docs, self.count), np.float32)
         for extremes, side in zip(self.extremes, sides, strict=True):
-            bounds = extremes.bounds(side, rounding)
-            total = bounds if total is None else np.add(total, bounds, out=total)
-        return np.zeros((0, 0), np.float32) if total is None else total
+            total += extremes.bounds(side, rounding)
+        return total

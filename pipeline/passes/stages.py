@@ -10,17 +10,19 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..corpus.store import Block, Corpus
 from . import kernels
 from .cost import Cost, Size, corpus_size
-from .runner import Runner
 from .segments import segments
 from .stream import HeldWords
 from .work import Pass, Together, array_bytes, hollow
+
+if TYPE_CHECKING:
+    from .runner import Runner
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""The demo: learn to tell where a Python object lives from what its documentation says, and judge that."""
+"""The demo: learn from docstrings which modules Python objects belong to, and evaluate the predictions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse
-from sklearn.feature_extraction.text import TfidfTransformer
 
 from ..corpus.rows import SparseRows
 from ..corpus.store import Corpus
@@ -24,29 +23,29 @@ from ..types import Array
 from .page import write_report
 
 CORPUS, MODEL, REPORT = "docstrings.zarr", "model.zarr", "report.html"
-"""What the demo leaves in its folder."""
+"""Files that the demo leaves in its folder."""
 NEIGHBOURS = 10
 N_TOPICS = 100
 _MARK = ".threepass-demo"
-"""The file by which a folder is known to be of an earlier demo."""
+"""File that marks a folder as one of an earlier demo."""
 _TEST_SHARE = 0.2
 _SLAB = 256
 
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """A held-out document, what was predicted for it, and why."""
+    """A held-out document with its predicted labels, and the evidence for the first."""
 
     document: DocumentedObject
     labels: list[tuple[str, float, bool]]
-    """The best labels, their probabilities, and whether they are right."""
+    """The best labels, with their probabilities and whether they are right."""
     explanation: Explanation
-    """Of the first label."""
+    """Evidence for the first label."""
 
 
 @dataclass(frozen=True, slots=True)
 class Demo:
-    """What the demo did."""
+    """Results of the demo."""
 
     corpus: Corpus
     model: MomentLabeler
@@ -64,14 +63,14 @@ def run_demo(
     overwrite: bool = False,
     progress: Progress | None = None,
 ) -> Demo:
-    """Build the corpus, fit, judge beside baselines, and write corpus, model and report into a new folder.
+    """Build the corpus, fit, compare with baselines, and write corpus, model and report into a new folder.
 
     Parameters
     ----------
     folder
-        It appears once everything in it is whole.
+        Folder to make; it appears once everything in it is complete.
     packages
-        Whose docstrings to take; see `documented_objects`.
+        Packages to take docstrings from; see `documented_objects`.
     overwrite
         Replace the folder of an earlier demo; no other folder is ever replaced.
     progress
@@ -93,8 +92,8 @@ def run_demo(
         corpus, objects = ingest_docstrings(unfinished / CORPUS, packages, progress=progress)
         mark("docstrings")
         train, test = corpus.split(test=_TEST_SHARE)
-        enough = max(2, int(train.n_docs**0.5))  # as the guarantee has it
-        # docstrings say the same word often, and how often tells their topics apart
+        enough = max(2, int(train.n_docs**0.5))  # the bound of the guarantee
+        # docstrings repeat words, and the counts distinguish their topics
         model = MomentLabeler(min(N_TOPICS, enough), words="counts").fit(train, progress=progress)
         begin(progress, "save")
         model.save(unfinished / MODEL)
@@ -114,7 +113,7 @@ def run_demo(
 
 
 def _baselines(train: Corpus, test: Corpus) -> dict[str, dict[str, float]]:
-    """Two simple rivals, measured as the model is."""
+    """Measures of two simple baselines, taken in the same way as those of the model."""
     X, Y = train.to_scipy()
     X_test, Y_test = test.to_scipy()
     truth = SparseRows(Y_test.indptr.astype(np.int64), Y_test.indices.astype(np.int32), None, Y_test.shape[1])
@@ -129,7 +128,7 @@ def _baselines(train: Corpus, test: Corpus) -> dict[str, dict[str, float]]:
 
 
 def _measured(truth: SparseRows, slabs: Iterable[Array]) -> dict[str, float]:
-    """The measures of scores of all labels, given for some documents at a time."""
+    """Measures of the scores of all labels, which come for some documents at a time."""
     sums, start = RankingSums.zero(), 0
     for scores in slabs:
         own = truth.slice(start, start + len(scores))
@@ -140,14 +139,18 @@ def _measured(truth: SparseRows, slabs: Iterable[Array]) -> dict[str, float]:
 
 
 def neighbour_votes(X: Any, Y: Any, X_test: Any, n_neighbours: int = NEIGHBOURS) -> Iterator[Array]:
-    """(some documents, L) at a time: for each label, how alike the nearest training documents with it are.
+    """Yield scores of a k-nearest-neighbour classifier, (some documents, L) at a time.
+
+    The score of a label is the sum of the cosine similarities (of tf-idf) of the nearest training documents
+    that have it.
 
     Parameters
     ----------
     X, Y, X_test
         Counts of words in training documents, their labels, and counts of words in new documents; scipy CSR.
-        Documents are alike by the cosine of their tf-idf.
     """
+    from sklearn.feature_extraction.text import TfidfTransformer  # imported here: it takes half a second
+
     weigh = TfidfTransformer(sublinear_tf=True).fit(X)
     known, new = weigh.transform(X).T.tocsr(), weigh.transform(X_test)
     for start in range(0, new.shape[0], _SLAB):
@@ -160,7 +163,7 @@ def neighbour_votes(X: Any, Y: Any, X_test: Any, n_neighbours: int = NEIGHBOURS)
 
 
 def _predictions(model: MomentLabeler, test: Corpus, objects: list[DocumentedObject]) -> list[Prediction]:
-    """Three held-out documents of a middling length, from all over the corpus."""
+    """Predictions for three held-out documents of medium length, from all parts of the corpus."""
     chosen: list[int] = []
     for third in range(3):
         rows = test.doc_ids[third * test.n_docs // 3 : (third + 1) * test.n_docs // 3].tolist()

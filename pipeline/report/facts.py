@@ -1,6 +1,6 @@
-"""What a fitted model says of itself, as rows and sentences for the page.
+"""Facts about a fitted model, as rows and sentences for the page.
 
-`fit_stats_` comes from disk, from whoever wrote the model: every value of it is checked before it is shown.
+`fit_stats_` is read from disk, and anybody may have written it: every value is checked before it is shown.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ..parts.posterior import Posterior
 from .measures import Measures
 
 TABLE_BYTES = 1_000_000
-"""What the labels of the table may take."""
+"""Most bytes of the table of labels."""
 TABLE_LABELS = 10_000
 _PASS = {"pairs": "read 1", "triples": "read 2", "labels": "read 3", "refine": "further reads"}
 _OPTIONS = {
@@ -39,43 +39,43 @@ _OPTIONS = {
     "random_state": "--seed",
 }
 _OF_NO_EFFECT = {"n_jobs"}
-"""Parameters that do not change what is learned."""
+"""Parameters that do not change the model."""
 
 
 @dataclass(frozen=True, slots=True)
 class StageRow:
-    """What a stage of the fit took."""
+    """Time and memory of a stage of the fit."""
 
     name: str
     read: str
     seconds: float
     planned: float | None
-    """Bytes."""
+    """Bytes that the plan allowed for."""
     peak: float | None
-    """Bytes that the process had held at most, by the end of the stage."""
+    """Most bytes that the process had held by the end of the stage."""
 
 
 def clip(name: str, most: int = 40) -> str:
-    """A name that a page has room for."""
+    """A name, shortened to `most` characters."""
     return name if len(name) <= most else f"{name[: most - 1]}…"
 
 
 def number(value: Any) -> float | None:
-    """The value where it is a finite number."""
+    """The value as a float; None unless it is a finite number."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     return float(value) if math.isfinite(value) else None
 
 
 def numbers(value: Any) -> dict[str, float]:
-    """The entries of a dictionary that are numbers; of anything else, none."""
+    """Entries of a dictionary that are numbers; empty for anything else."""
     if not isinstance(value, dict):
         return {}
     return {str(name): found for name, entry in value.items() if (found := number(entry)) is not None}
 
 
 def stages(model: Predictor) -> list[StageRow]:
-    """Every stage in the order in which it ran."""
+    """All stages, in the order in which they ran."""
     stats = model.fit_stats
     plan = stats.get("plan")
     planned: dict[str, float] = {}
@@ -90,20 +90,20 @@ def stages(model: Predictor) -> list[StageRow]:
 
 
 def further_eigenvalues(model: Predictor) -> list[float]:
-    """The eigenvalues after the first K, where the model knows them."""
+    """Eigenvalues after the first K, if the model has them."""
     found = model.fit_stats.get("further_eigenvalues")
     values = [number(value) for value in found] if isinstance(found, list) else []
     return [value for value in values if value is not None and value > 0]
 
 
 def held_out(model: Predictor) -> dict[str, float]:
-    """Measures on the training documents that were set aside for choices."""
+    """Measures on the training documents that were held out for choices."""
     stats = model.fit_stats
     return numbers(stats.get("held_out", stats.get("held_out_topics")))
 
 
 def judged(scores: Scores) -> str:
-    """What the model was judged on, in a sentence."""
+    """Sentence about the documents that the model was evaluated on."""
     n, share = scores["n_docs"], percent(scores["familiar"] or 0)
     documents = how_many(n, "document")
     remembers = "this says how well it remembers them, not how well it does on new documents"
@@ -117,7 +117,7 @@ def judged(scores: Scores) -> str:
 
 
 def calibrated_on(model: Predictor) -> str:
-    """Which held-out documents scores were calibrated on, in a sentence; nothing where they were not."""
+    """Sentence about the documents that scores were calibrated on; empty if they were not."""
     stats = model.fit_stats
     n_docs, chosen_on = number(stats.get("held_out_docs")), stats.get("chosen_on")
     if not model.blend.is_calibrated or not n_docs or not isinstance(chosen_on, str):
@@ -128,7 +128,7 @@ def calibrated_on(model: Predictor) -> str:
 
 
 def about_guarantee(model: Predictor) -> str:
-    """Which numbers the theorem and the error bars belong to, and whether labels are scored by them."""
+    """Sentences about the topics that the theorem and the error bars are about, and their part in scores."""
     about = "The theorem and the error bars are about the topics as the paper's method found them."
     used = " and ".join(part.described for part in model.blend.parts)
     promised = any(isinstance(part, Posterior) for part in model.blend.parts)
@@ -138,7 +138,7 @@ def about_guarantee(model: Predictor) -> str:
 
 
 def corpus_facts(model: Predictor) -> list[tuple[str, str]]:
-    """Names and values, for a list of facts."""
+    """Names and values of facts about the training corpus."""
     s, counts = model.moments.statistics, model.label_counts
     D, L = model.n_terms, len(counts)
     word = "different words" if model.parameters.get("words") == "binary" else "words"
@@ -162,7 +162,11 @@ def corpus_facts(model: Predictor) -> list[tuple[str, str]]:
 
 
 def label_rows(model: Predictor, measures: Measures | None) -> list[list[Any]]:
-    """The most frequent labels, as many as fit: name, documents, main topic, its share; judged, found."""
+    """Rows of the most frequent labels, as many as fit.
+
+    A row has the name, the number of documents, the main topic and its share; and with measures the numbers
+    of test documents that have the label, and of those where it was found.
+    """
     counts, topics = model.label_counts, model.moments
     order = np.argsort(-counts, kind="stable")[:TABLE_LABELS]
     joint = topics.Q[order].astype(np.float64) * topics.pi  # P[label, topic]
@@ -187,13 +191,13 @@ def label_rows(model: Predictor, measures: Measures | None) -> list[list[Any]]:
 
 
 def embedded(value: Any) -> str:
-    """JSON that can stand inside a script element, whatever is in it."""
+    """JSON that is safe inside a script element."""
     text = json.dumps(value, separators=(",", ":"))  # ASCII alone
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
 def changed_parameters(model: Predictor) -> dict[str, Any]:
-    """Parameters that are not the default, and change what is learned."""
+    """Parameters that differ from the default and change the model."""
     from ..model.labeler import MomentLabeler
 
     defaults = inspect.signature(MomentLabeler.__init__).parameters
@@ -206,7 +210,7 @@ def changed_parameters(model: Predictor) -> dict[str, Any]:
 
 
 def fit_command(model: Predictor) -> str | None:
-    """The command that fits the same model; None where parameters have no option."""
+    """Command that reproduces the fit; None where a parameter has no option."""
     changed = changed_parameters(model)
     if not changed.keys() <= _OPTIONS.keys():
         return None
@@ -216,6 +220,6 @@ def fit_command(model: Predictor) -> str | None:
 
 
 def fit_python(model: Predictor) -> str:
-    """The call that does."""
+    """Python call that reproduces the fit."""
     changed = ", ".join(f"{name}={value!r}" for name, value in changed_parameters(model).items())
     return f'MomentLabeler({changed}).fit(Corpus.open("train.zarr"))'

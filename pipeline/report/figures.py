@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
-from markupsafe import Markup
 
 from ..display import how_many
 from ..metrics.scores import Scores
@@ -17,14 +17,17 @@ from .layout import distances, flat_map, spread
 from .measures import FrequencyBand
 from .svg import Axis, Frame, drawing, element
 
+if TYPE_CHECKING:
+    from markupsafe import Markup
+
 MAP_TOPICS = 250
-"""The map shows no more topics than a person can tell apart."""
+"""Most topics on the map: more could not be told apart."""
 SURENESS = (0.25, 0.5, 0.75, 1.0)
-"""Bounds of the classes of error bars, by which topics on the map are coloured."""
+"""Bounds between the classes of error bars; each class has a colour on the map."""
 
 
 def spectrum(eigenvalues: Array, further: Sequence[float]) -> Markup:
-    """Eigenvalues by rank, those that were used and the next ones."""
+    """Eigenvalues by rank: the K in use, then the next ones."""
     K, values = len(eigenvalues), [*eigenvalues.tolist(), *further]
     frame = Frame(Axis(0, len(values) + 1), Axis.of(values, log=True), "rank", "eigenvalue of word pairs")
     parts = [frame.axes()]
@@ -60,7 +63,7 @@ def tensor(eigenvalues: Array) -> Markup:
 
 
 def label_curve(counts: Array) -> Markup:
-    """How many documents each label has, most frequent first; both axes logarithmic."""
+    """Number of documents of each label, most frequent first; both axes are logarithmic."""
     ranked = np.sort(counts)[::-1]
     ranked = ranked[ranked > 0]
     if not len(ranked):
@@ -79,7 +82,7 @@ def label_curve(counts: Array) -> Markup:
 
 
 def calibration(scores: Scores) -> Markup:
-    """Predicted probability, or score where it is not calibrated, against the share that is true."""
+    """Predicted probability (or score, where it is not calibrated) against the observed share."""
     rows, is_calibrated = scores["reliability"], scores["calibrated"]
     predicted, title = "score", "Scores against observed shares"
     if is_calibrated:
@@ -100,7 +103,7 @@ def calibration(scores: Scores) -> Markup:
 
 
 def frequency_bars(bands: Sequence[FrequencyBand]) -> Markup:
-    """Share of true labels among the five best, by how frequent the label was in training."""
+    """Share of true labels among the five best, by frequency of the label in training."""
     width, height, left, top, bottom = 480, 320, 52, 14, 58
     frame = Frame(
         Axis(0, len(bands)),
@@ -132,19 +135,19 @@ def frequency_bars(bands: Sequence[FrequencyBand]) -> Markup:
 
 
 def topic_map(topics: Sequence[Topic], word_topics: Array) -> Markup:
-    """Topics as circles: as large as their weight, near those with like words, as dark as they are sure.
+    """Topics as circles: size is weight, nearness is similarity of words, darkness is certainty.
 
     Parameters
     ----------
     topics
-        Those to show, heaviest first.
+        Topics to show, heaviest first.
     word_topics
         (D, K): O.
     """
     width, height = 960, 560
     columns = [topic.number for topic in topics]
     weights = np.array([topic.weight for topic in topics])
-    # circles cover about a third of the map, whatever their number
+    # any number of circles covers about a third of the map
     radii = np.sqrt(weights / max(weights.sum(), 1e-300) * 0.34 * width * height / math.pi)
     radii = np.clip(radii, 5, 70)
     places = spread(flat_map(distances(word_topics[:, columns])), radii, width, height)
@@ -156,7 +159,7 @@ def topic_map(topics: Sequence[Topic], word_topics: Array) -> Markup:
         circle = element(
             "circle", element("title", said), cx=x, cy=y, r=radius, class_=f"topic {sureness(topic)}"
         )
-        # cards hold the same, in reading order: the map is no second round of stops for the keyboard
+        # not reachable by Tab: the cards link to the same topics, in reading order
         circles.append(element("a", circle, href=f"#topic-{topic.number}", tabindex="-1"))
         word = clip(topic.words[0][0], 14)
         half = 4.6 * len(word) + 2
@@ -168,7 +171,7 @@ def topic_map(topics: Sequence[Topic], word_topics: Array) -> Markup:
 
 
 def sureness(topic: Topic) -> str:
-    """The class that a topic's error bar falls into."""
+    """Class of a topic's error bar, for the stylesheet."""
     if math.isnan(topic.word_error):
         return "sure-unknown"
     return f"sure-{sum(topic.word_error >= bound for bound in SURENESS)}"

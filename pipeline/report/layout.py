@@ -1,4 +1,4 @@
-"""Where topics lie on the map: like ones together, none above another."""
+"""Places of topics on the map: similar ones are near each other, and none covers another."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _APART_TURNS = 400
 
 
 def distances(distributions: Array) -> Array:
-    """(K, K): the Hellinger distance of each two columns of (D, K), 0 to 1."""
+    """Hellinger distances between the columns of (D, K): (K, K), from 0 to 1."""
     roots = np.sqrt(distributions.astype(np.float64))
     roots /= np.maximum(np.linalg.norm(roots, axis=0), 1e-300)
     return np.asarray(np.sqrt(np.clip(1 - roots.T @ roots, 0, None)))
@@ -20,10 +20,11 @@ def distances(distributions: Array) -> Array:
 
 @one_blas_thread()
 def flat_map(apart: Array) -> Array:
-    """(K, 2): points in the plane, as far from each other as `apart` (K, K) says, as far as that can be.
+    """Points in the plane, (K, 2), whose distances approximate `apart` (K, K).
 
-    Classical scaling, then majorisation of the stress (SMACOF), which decreases at every step. There is no
-    chance in it; signs are fixed so that the first point with any place has it on the positive side.
+    Classical scaling, then majorisation of the stress (SMACOF), which decreases at every step. The result is
+    deterministic: on each axis the largest coordinate is made positive. scikit-learn's MDS reaches the same
+    stress in the same time, but takes 0.3 s to import, and its arguments for this are new in version 1.8.
     """
     K = len(apart)
     if K == 1:
@@ -45,19 +46,19 @@ def flat_map(apart: Array) -> Array:
 
 
 def spread(points: Array, radii: Array, width: float, height: float) -> Array:
-    """(K, 2): the points in a box, and their circles pushed apart until hardly any overlap.
+    """Points moved into a box, (K, 2), and their circles pushed apart until hardly any overlap.
 
     Parameters
     ----------
     points
-        (K, 2) in any units.
+        (K, 2), in any units.
     radii
-        (K,) in those of the box.
+        (K,), in units of the box.
     """
     order = np.argsort(np.argsort(points, axis=0, kind="stable"), axis=0, kind="stable")
     span = np.ptp(points, axis=0)
     straight = (points - points.min(axis=0)) / np.where(span > 0, span, 1)
-    even = (order + 0.5) / len(points)  # by rank, which fills the box
+    even = (order + 0.5) / len(points)  # by rank: fills the box
     box = np.array([width, height])
     room = np.minimum(radii[:, None], box / 2)
     places = room + (0.5 * straight + 0.5 * even) * (box - 2 * room)
@@ -65,7 +66,7 @@ def spread(points: Array, radii: Array, width: float, height: float) -> Array:
     for _ in range(_APART_TURNS):
         gaps = places[:, None] - places[None]  # (K, K, 2)
         now = np.linalg.norm(gaps, axis=2)
-        # two in one place part along a direction of their own
+        # points in one place are moved in different directions
         angles = np.arange(len(places)) * 2.4
         fallback = np.stack([np.cos(angles), np.sin(angles)], axis=1)[:, None] * np.ones((1, len(places), 1))
         units = np.where(now[..., None] > 1e-9, gaps / np.maximum(now, 1e-9)[..., None], fallback)

@@ -1,4 +1,4 @@
-"""What a report shows of documents that a model is judged on: how well labels were found, and examples."""
+"""Evaluation for a report: measures on test documents, by frequency of labels, and examples."""
 
 from __future__ import annotations
 
@@ -17,32 +17,33 @@ from ..progress import Progress, begin
 from ..types import Array
 
 BEST = 5
-"""Labels that are looked at, of each document."""
+"""Number of labels that are considered for each document."""
 _BANDS = ((0, 0), (1, 2), (3, 9), (10, 29), (30, 99), (100, 299), (300, 999), (1000, None))
 _EXAMPLES = 6
 _FEWEST_WORDS = 8
 _MOST_WORDS = 60
 _WORD = re.compile(r"\w+")
 _LINE_END = re.compile(r"(?<!\n)[ \t]*\n[ \t]*(?!\s*\n)")
-"""Of a line within a paragraph."""
+"""End of a line within a paragraph."""
 _MOST_TEXT = 900
 
 
 @dataclass(frozen=True, slots=True)
 class FrequencyBand:
-    """Labels of about as many training documents."""
+    """Labels with similar numbers of training documents."""
 
     name: str
     labels: int
     occurrences: int
-    """True labels of the judged documents."""
+    """Number of true labels in the test documents."""
     found: int
-    """Those of them that are among the five best."""
+    """Number of true labels that are among the five best."""
     predicted: int
-    """Labels of the band among the five best, true or not."""
+    """Number of labels of the band among the five best, true or not."""
 
     @property
     def recall(self) -> float:
+        """Share of true labels that are among the five best."""
         return self.found / self.occurrences if self.occurrences else float("nan")
 
 
@@ -57,7 +58,7 @@ class Guess:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Some characters of a document; `strength` from -1 to 3 says how they speak for the best label."""
+    """Part of a document's text; `strength`, -1 to 3, is its evidence for the best label."""
 
     text: str
     strength: int
@@ -66,27 +67,27 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """A document, what was predicted for it, and why."""
+    """A document with its predicted labels and their evidence."""
 
     number: int
     guesses: list[Guess]
     missed: list[str]
     pieces: list[Piece]
     is_text: bool
-    """The pieces are running text; else single words, the weightiest first."""
+    """Whether the pieces are running text; otherwise they are single words, most important first."""
     explanation: Explanation
 
 
 @dataclass(frozen=True, slots=True)
 class Measures:
-    """All that was measured on a test corpus."""
+    """Everything that was measured on a test corpus."""
 
     n_docs: int
     scores: Scores
-    """As from `Predictor.evaluate`."""
+    """The result of `Predictor.evaluate`."""
     bands: list[FrequencyBand]
     labels: LabelCounts
-    """Of each label among the five best."""
+    """Counts of each label among the five best."""
     examples: list[Example]
 
 
@@ -101,7 +102,7 @@ def measure(
     Parameters
     ----------
     texts
-        Documents as they were written, by their number in the corpus; examples then show them.
+        Original texts of documents, by number in the corpus, to show as examples.
     """
     if corpus.n_docs == 0:
         raise InputError("The test corpus is empty. Found no documents. Give one that has some.")
@@ -109,7 +110,7 @@ def measure(
     labels = scores.by_label
     assert labels is not None
     begin(progress, "examples")
-    examples = [_example(model, corpus, row, texts) for row in _telling_rows(corpus)]
+    examples = [_example(model, corpus, row, texts) for row in _example_rows(corpus)]
     return Measures(corpus.n_docs, scores, _bands(model.label_counts, labels), labels, examples)
 
 
@@ -124,8 +125,8 @@ def _bands(counts: Array, labels: LabelCounts) -> list[FrequencyBand]:
     return bands[used[0] : used[-1] + 1] if used else []
 
 
-def _telling_rows(corpus: Corpus) -> list[int]:
-    """Documents with some words and labels, from all over the corpus; fewer where there are not so many."""
+def _example_rows(corpus: Corpus) -> list[int]:
+    """Rows of up to six documents with some words and labels, from all parts of the corpus."""
     step = max(1, corpus.n_docs // _EXAMPLES)
     bounds = np.concatenate([[0], np.cumsum(corpus.block_rows)])
     rows: list[int] = []
@@ -161,7 +162,7 @@ def _example(model: Predictor, corpus: Corpus, row: int, texts: Mapping[int, str
 
 
 def _strengths(explanation: Explanation) -> dict[str, tuple[int, float]]:
-    """For each word: 3 to 1 for, 0 next to nothing, -1 against; and its gain."""
+    """Strength of each word (3 to 1 for the label, 0 hardly any, -1 against it), and its gain."""
     most = max((abs(gain) for _, gain in explanation.words), default=0.0)
     classes = {}
     for name, gain in explanation.words:
@@ -178,7 +179,7 @@ def _bag(explanation: Explanation) -> list[Piece]:
 
 
 def _running(text: str, explanation: Explanation) -> list[Piece]:
-    """The text cut at its words; the first of it, when it is long."""
+    """Start of the text, cut at the words that matter."""
     classes = _strengths(explanation)
     flowing = _LINE_END.sub(" ", text)
     shown = flowing if len(flowing) <= _MOST_TEXT else f"{flowing[:_MOST_TEXT].rsplit(' ', 1)[0]} …"

@@ -1,4 +1,4 @@
-"""The report: one HTML page that needs nothing but itself."""
+"""The report: one HTML page that needs no other file."""
 
 from __future__ import annotations
 
@@ -11,9 +11,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import jinja2
 import numpy as np
-from markupsafe import Markup
 
 from ..corpus.store import Corpus
 from ..display import how_many
@@ -24,13 +22,15 @@ from . import facts, figures
 from .measures import BEST, Measures, measure
 
 if TYPE_CHECKING:
+    from markupsafe import Markup
+
     from ..model.labeler import MomentLabeler
 
 _CARDS = 200
 """Topics that get a card, heaviest first."""
 _OPEN_CARDS = 12
 _ROWS = 25
-"""Labels of the table that stand on the page itself, for readers without scripts and for paper."""
+"""Rows of the table of labels that are on the page itself, for readers without scripts and for paper."""
 _FILES = files("threepass.report")
 _SPACE = "\N{NO-BREAK SPACE}"
 
@@ -46,22 +46,22 @@ def write_report(
 ) -> None:
     """Write one self-contained HTML page about a model.
 
-    It shows the corpus, the spectrum, the topics, the guarantee, seconds and memory, and a table of labels to
-    search in; with a corpus also accuracy, calibration, and examples. The same model and corpus give the same
-    page, of at most 3 MB, which loads nothing.
+    It shows the corpus, the spectrum, the topics, the guarantee, seconds and memory, and a searchable table
+    of labels; with a corpus also accuracy, calibration, and examples. The same model and corpus give the
+    same page. It takes at most 3 MB and loads nothing.
 
     Parameters
     ----------
     model
         A fitted model.
     path
-        Where the page shall be, as in `report.html`.
+        File to write, as in `report.html`.
     corpus
-        Documents with labels, to judge the model on; better none that it was fitted on.
+        Documents with labels, to evaluate the model on; preferably none that it was fitted on.
     overwrite
-        Replace a file that stands there.
+        Replace an existing file.
     texts
-        Documents of the corpus as they were written, by number, for the examples to show.
+        Original texts of documents of the corpus, by number, to show as examples.
     progress
         See `threepass.progress.Progress`.
 
@@ -84,7 +84,10 @@ def render(
     texts: Mapping[int, str] | None = None,
     progress: Progress | None = None,
 ) -> str:
-    """The page as text; see `write_report`."""
+    """HTML of the page; see `write_report`."""
+    import jinja2  # imported here, because only reports need it
+    from markupsafe import Markup
+
     measures = None if corpus is None else measure(model, corpus, texts, progress)
     begin(progress, "page")
     script = _FILES.joinpath("script.js").read_text(encoding="utf-8")
@@ -150,6 +153,8 @@ def _about_model(model: Predictor) -> dict[str, Any]:
 
 
 def _about_labels(model: Predictor, measures: Measures | None) -> dict[str, Any]:
+    from markupsafe import Markup
+
     rows = facts.label_rows(model, measures)
     cards = [topic.number for topic in model.topics(1)[:_CARDS]]
     return {

@@ -1,18 +1,22 @@
-"""Small drawings as SVG: elements, and a frame with axes. All text is escaped; the style has the colours."""
+"""Small drawings as SVG: elements, and a frame with axes. Text is escaped; the stylesheet has the colours."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from markupsafe import Markup, escape
+if TYPE_CHECKING:
+    from markupsafe import Markup
 
 Attribute = str | float | None
 
 
 def element(name: str, *children: str | Markup, **attributes: Attribute) -> Markup:
-    """An element; underscores in the names of attributes stand for hyphens, and a last one for nothing."""
+    """An element. In names of attributes, underscores become hyphens and a trailing one is dropped."""
+    from markupsafe import Markup, escape  # imported here, because only reports need it
+
     parts = [
         f' {key.rstrip("_").replace("_", "-")}="{escape(_text(value))}"'
         for key, value in attributes.items()
@@ -23,7 +27,7 @@ def element(name: str, *children: str | Markup, **attributes: Attribute) -> Mark
 
 
 def drawing(width: int, height: int, title: str, *children: Markup) -> Markup:
-    """The outermost element; `title` is what a screen reader says."""
+    """The outermost element; screen readers say its `title`."""
     return element(
         "svg",
         *children,
@@ -36,7 +40,7 @@ def drawing(width: int, height: int, title: str, *children: Markup) -> Markup:
 
 
 def nice_ticks(low: float, high: float, most: int = 6) -> list[float]:
-    """Round numbers from `low` to `high`, at most `most` of them or so."""
+    """Round numbers from `low` to `high`, about `most` of them at the most."""
     if not high > low:
         return [low]
     rough = (high - low) / most
@@ -46,7 +50,7 @@ def nice_ticks(low: float, high: float, most: int = 6) -> list[float]:
 
 
 def short(number: float) -> str:
-    """A number in few characters, as in 12k."""
+    """A number in a few characters, as in 12k."""
     if number != 0 and (abs(number) < 1e-3 or abs(number) >= 1e12):
         return f"{number:.0e}".replace("e-0", "e-").replace("e+0", "e")
     for unit, size in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
@@ -57,7 +61,7 @@ def short(number: float) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """From numbers to places on a line."""
+    """Map of numbers to places on a line."""
 
     low: float
     high: float
@@ -65,7 +69,7 @@ class Axis:
 
     @classmethod
     def of(cls, values: Iterable[float], *, log: bool = False, start: float | None = None) -> Axis:
-        """Wide enough for all values; those that a logarithm does not take are left out."""
+        """Axis that is wide enough for all values which it can show."""
         kept = [value for value in values if math.isfinite(value) and (value > 0 or not log)] or [1.0]
         low, high = min(kept) if start is None else start, max(kept)
         if log:
@@ -80,6 +84,7 @@ class Axis:
         return (value - self.low) / (self.high - self.low)
 
     def ticks(self) -> list[float]:
+        """Round numbers to mark on the axis."""
         if not self.log:
             return nice_ticks(self.low, self.high)
         first, last = math.ceil(math.log10(self.low)), math.floor(math.log10(self.high))
@@ -104,13 +109,17 @@ class Frame:
     right: int = 14
 
     def px(self, value: float) -> float:
+        """Horizontal pixel of a value of x."""
         return self.left + self.x.place(value) * (self.width - self.left - self.right)
 
     def py(self, value: float) -> float:
+        """Vertical pixel of a value of y."""
         return self.height - self.bottom - self.y.place(value) * (self.height - self.bottom - self.top)
 
     def axes(self, x_ticks: Sequence[float] | None = None) -> Markup:
         """Grid lines, ticks and titles."""
+        from markupsafe import Markup
+
         parts: list[Markup] = []
         end, base = self.width - self.right, self.height - self.bottom
         for tick in self.y.ticks():
@@ -133,5 +142,5 @@ def _text(value: str | float) -> str:
     if isinstance(value, str):
         return value
     if not math.isfinite(value):
-        raise ValueError(f"{value} has no place in a drawing")
+        raise ValueError(f"{value} cannot be drawn")
     return f"{value:.2f}".rstrip("0").rstrip(".")

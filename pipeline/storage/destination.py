@@ -1,7 +1,7 @@
 """Whole or nothing: a directory appears under its final name only once it is complete.
 
 Work happens in `DEST.partial`, beside the destination and on the same disk, and is renamed at the end.
-An advisory lock inside it tells a writer that is still alive from one that was killed.
+An advisory lock inside it distinguishes a writer that is alive from one that was killed.
 """
 
 from __future__ import annotations
@@ -18,16 +18,17 @@ from pathlib import Path
 from ..errors import StoreError
 
 LOCK = ".lock"
-"""The file in a directory whose lock tells that somebody is at work there."""
+"""Lock file of a directory that a process works in."""
 _unfinished: set[Path] = set()
-"""Partial files and folders of this process, those of work that was given up among them."""
+"""Partial files and folders of this process, abandoned ones included."""
 _REMOVALS = 20
+"""Attempts to remove a folder that a thread may still write into."""
 _finished: list[Path] = []
-"""The file or folder that this process finished last."""
+"""File or folder that this process finished last."""
 
 
 def partial_path(dest: Path) -> Path:
-    """Where the unfinished `dest` lives."""
+    """Path of the unfinished `dest`."""
     return dest.with_name(dest.name + ".partial")
 
 
@@ -40,9 +41,9 @@ def new_directory(dest: Path, *, overwrite: bool, is_ours: Callable[[Path], bool
     dest
         The final name.
     overwrite
-        Replace what stands at `dest`, once the new directory is whole.
+        Replace an existing `dest`, once the new directory is complete.
     is_ours
-        Tells whether what stands at `dest` is something this package wrote; anything else is never replaced.
+        Whether this package wrote what is at a path; nothing else is ever replaced.
 
     Raises
     ------
@@ -87,7 +88,7 @@ def new_file(dest: Path, *, overwrite: bool) -> Iterator[Path]:
     _unfinished.add(partial)
     try:
         partial.unlink(missing_ok=True)
-        # nobody else's until it is whole
+        # no other user may read it before it is complete
         os.close(os.open(partial, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
         yield partial
         _refuse_existing(dest, overwrite, Path.is_file)
@@ -102,7 +103,7 @@ def new_file(dest: Path, *, overwrite: bool) -> Iterator[Path]:
 
 @contextmanager
 def temporary_folder(prefix: str = "threepass-", parent: Path | None = None) -> Iterator[Path]:
-    """Yield a new directory that is gone when the block ends."""
+    """Yield a new directory, and remove it when the block ends."""
     with tempfile.TemporaryDirectory(prefix=prefix, dir=parent, ignore_cleanup_errors=True) as name:
         folder = Path(name)
         _unfinished.add(folder)
@@ -116,12 +117,12 @@ def _note_finished(partial: Path, dest: Path) -> None:
 
 
 def last_finished() -> Path | None:
-    """What this process has finished last, where it is still there."""
+    """File or folder that this process finished last; None if it no longer exists."""
     return next((dest for dest in _finished if os.path.lexists(dest)), None)
 
 
 def remove_unfinished() -> None:
-    """Remove what unfinished work has left, or still writes: for a process that ends without waiting."""
+    """Remove all unfinished files, for a process that exits without waiting for its threads."""
     for partial in list(_unfinished):
         for _ in range(_REMOVALS):  # a thread that still writes may make it again
             shutil.rmtree(partial, ignore_errors=True)
@@ -132,18 +133,28 @@ def remove_unfinished() -> None:
 
 
 def take_lock(folder: Path) -> int | None:
-    """Lock a directory until the number that is returned is closed; None where another process holds it."""
+    """Lock a directory until the returned descriptor is closed; None where another process holds the lock.
+
+    The system frees the lock of a process that is killed.
+
+    Raises
+    ------
+    OSError
+        The directory cannot be written, or its file system has no locks.
+    """
     path = folder / LOCK
-    lock = os.open(path, os.O_CREAT | os.O_RDWR, 0o600)
+    lock = os.open(path, os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW, 0o600)
+    is_taken = False
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        # it must still be the file that we locked: its owner may just have moved or removed the directory
-        if path.stat().st_ino == os.fstat(lock).st_ino:
-            return lock
-    except OSError:
+        # the last owner may have moved or removed the directory since the file was opened
+        is_taken = os.path.samestat(path.stat(), os.fstat(lock))
+    except (BlockingIOError, PermissionError, FileNotFoundError):  # a network file system may say EACCES
         pass
-    os.close(lock)
-    return None
+    finally:
+        if not is_taken:
+            os.close(lock)
+    return lock if is_taken else None
 
 
 def _refuse_existing(dest: Path, overwrite: bool, is_ours: Callable[[Path], bool]) -> None:
@@ -159,7 +170,7 @@ def _refuse_existing(dest: Path, overwrite: bool, is_ours: Callable[[Path], bool
 
 
 def empty(folder: Path) -> None:
-    """Throw away what a killed run left behind; the lock we hold stays."""
+    """Delete everything in a folder but its lock file."""
     for entry in folder.iterdir():
         if entry.name == LOCK:
             continue
@@ -196,7 +207,7 @@ def _disk_error(dest: Path, error: OSError) -> StoreError:
         why = os.strerror(errno.ENOSPC) if short_write else error.strerror
         return StoreError(
             f"{dest} could not be written: {why}. {free / 1e9:.2f} GB are free beside it. "
-            "Free some space, or choose another disk. What stood there before is as it was."
+            "Free some space, or choose another disk. Anything that was there before is unchanged."
         )
     if error.errno == errno.ENOENT and not dest.parent.is_dir():
         return StoreError(f"{dest} could not be written: there is no directory {dest.parent}. Make it first.")

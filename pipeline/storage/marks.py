@@ -62,16 +62,22 @@ def open_marked(
             f"'{kind}'. Make one with: {command}"
         )
     if mark.get("version") != version:
-        raise StoreError(
-            f"{location} has {noun} format version {str(mark.get('version'))[:20]}; this threepass reads "
-            f"version {version}. Upgrade threepass, or make it again with: {command}"
-        )
+        raise StoreError(_other_version(location, mark.get("version"), version, noun, command))
     if "checksum" in mark and mark.pop("checksum") != _checksum(mark):
         raise StoreError(
             f"{location} is a damaged {noun}: the checksum of its root's attributes does not match. "
             f"Make it again with: {command}"
         )
     return root, mark
+
+
+def _other_version(location: Location, found: Any, version: int, noun: str, command: str) -> str:
+    """What to say of a store of another version."""
+    told = f"{location} has {noun} format version {str(found)[:20]}; this threepass reads version {version}."
+    if not (isinstance(found, int) and found < version):
+        return f"{told} Upgrade threepass, or make it again with: {command}"
+    again = "fitted" if noun == "model" else "ingested"
+    return f"{told} An older {noun} has to be {again} again: {command}"
 
 
 def kind_of(location: Location) -> str | None:

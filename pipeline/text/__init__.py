@@ -1,1 +1,1 @@
-"""From texts to words, and from words to numbers."""
+"""Tokenizing of texts, and numbering of their terms."""

@@ -1,7 +1,7 @@
-"""How texts became the words of a corpus; stored with it and with its models, so that new texts do likewise.
+"""Settings that turn texts into words, stored with a corpus and its models for use on new texts.
 
-Nothing of it is ever executed. A token pattern is run by RE2, whose time grows with the length of the text
-alone: a pattern from a stranger's store cannot run away with the machine, as one of Python's `re` could.
+Nothing in them is executed. RE2 runs the token pattern, in time that grows only with the length of the text.
+So a pattern from an untrusted store cannot hang the machine, as it could with Python's `re`.
 """
 
 from __future__ import annotations
@@ -9,14 +9,11 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
 from ..errors import InputError
 
 MAX_HASH_BITS = 26
 MAX_CHARACTERS = 100
-"""Longer runs of letters are no words: keys, pictures, and the like."""
+"""Most characters of a word. Longer runs of letters are keys, encoded images and the like."""
 _MAX_STOP_WORDS = 100_000
 _MAX_PATTERN = 1000
 _MAX_COLUMNS = 100
@@ -24,28 +21,28 @@ _MAX_COLUMNS = 100
 
 @dataclass(frozen=True, slots=True)
 class Tokenizer:
-    """What a word is.
+    """Definition of a word.
 
-    Texts are brought to Unicode's form NFC first. Then a word is a run of letters, digits and marks of any
-    script, with single apostrophes inside kept: `it's` is a word, and so is `naïve`; `snake_case` is two.
+    Texts are first normalised to Unicode's form NFC. A word is then a run of letters, digits and marks of any
+    script. It may contain single apostrophes: `it's` is a word, and so is `naïve`; `snake_case` is two.
 
     Parameters
     ----------
     lower
-        Take capital letters as small ones, each character by itself.
+        Convert to lower case, each character by itself.
     accents
-        Keep accents; False takes `é` as `e`.
+        Keep accents. False turns `é` into `e`.
     min_length
-        Characters of the shortest word that counts. More than 100 are never a word.
+        Fewest characters of a word. The most are always 100.
     bigrams
-        Also count pairs of words that follow each other, in one column and after stop words are gone.
+        Also count pairs of consecutive words, within a column and after stop words are removed.
     stop_words
-        Words that are left out, as they are after `lower` and `accents`.
+        Words to leave out, as spelled after `lower` and `accents`.
     pattern
-        A regular expression for a word, in place of the rule above, in RE2's syntax: `\\p{L}` is a letter of
-        any script, and there is no looking ahead. It sees the text after `lower` and `accents`.
+        Regular expression for a word, instead of the rule above, in RE2's syntax: `\\p{L}` is a letter of any
+        script, and there is no lookahead. It is applied after `lower` and `accents`.
     hash_bits
-        Hash words to 2**hash_bits columns in place of a vocabulary. None: a vocabulary.
+        Hash words to 2**hash_bits columns, without a vocabulary. None: use a vocabulary.
     """
 
     lower: bool = True
@@ -79,44 +76,44 @@ class Tokenizer:
             _check_pattern(self.pattern)
 
     def as_dict(self) -> dict[str, Any]:
-        """Ready for JSON."""
+        """Dictionary that is ready for JSON."""
         return asdict(self)
 
     @classmethod
     def from_dict(cls, said: dict[str, Any]) -> Tokenizer:
-        """From what a store says; raises ValueError, TypeError or KeyError for what nobody wrote."""
+        """Tokenizer from a store's metadata. Raises ValueError, TypeError or KeyError if it is malformed."""
         return cls(**{**said, "stop_words": tuple(said["stop_words"])})
 
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """Where texts and labels are found in a table."""
+    """Columns of a table that hold texts and labels."""
 
     text: tuple[str, ...]
-    """Names of columns; dots lead into nested ones, as in `body.main`."""
+    """Column names; dots lead into nested columns, as in `body.main`."""
     labels: str | None = None
     """None: documents have no labels."""
     separator: str | None = None
-    """What stands between labels in one text; the empty text where each is one label, None for lists, and
-    `[]` for lists written as text."""
+    """Separator between labels in one string; empty if each string is one label, None for lists, and `[]` for
+    lists written as strings."""
     encoding: str | None = None
-    """What files that are not UTF-8 are read with; None for UTF-8."""
+    """Encoding of files that are not UTF-8; None if all are."""
 
 
 @dataclass(frozen=True, slots=True)
 class TextInfo:
-    """How texts became words: what a corpus says of it."""
+    """Tokenizer and columns of a corpus of texts."""
 
     tokenizer: Tokenizer
     columns: Columns
 
     def as_dict(self) -> dict[str, Any]:
-        """Ready for JSON."""
+        """Dictionary that is ready for JSON."""
         return {"tokenizer": self.tokenizer.as_dict(), "columns": asdict(self.columns)}
 
     @classmethod
     def from_dict(cls, said: dict[str, Any]) -> TextInfo:
-        """From what a store says; raises ValueError, TypeError or KeyError for what nobody wrote."""
+        """Settings from a store's metadata. Raises ValueError, TypeError or KeyError if it is malformed."""
         columns = Columns(**{**said["columns"], "text": tuple(said["columns"]["text"])})
         names = (*columns.text, columns.labels or "", columns.separator or "", columns.encoding or "")
         if not 0 < len(columns.text) <= _MAX_COLUMNS or not all(isinstance(name, str) for name in names):
@@ -129,6 +126,9 @@ class TextInfo:
 def _check_pattern(pattern: object) -> None:
     name, remedy = "pattern", "Write RE2 syntax, as in [\\p{L}\\p{N}]+ for runs of letters and digits."
     _check(isinstance(pattern, str) and 0 < len(pattern) <= _MAX_PATTERN, name, pattern, remedy)
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
     try:
         pc.match_substring_regex(pa.array([""]), pattern=pattern)
     except (pa.ArrowInvalid, UnicodeEncodeError) as error:

@@ -1,7 +1,7 @@
 """Compiled loops from the bytes of texts to words; no Dask, no files.
 
-A *segment* is one text of one document. Words lie folded in one long buffer; a word is where it starts there,
-how long it is, and its hash: FNV-1a of its bytes, which can be carried on over the next word of a pair.
+A *segment* is one text of one document. Folded words lie in one long buffer. A word has a start in the
+buffer, a length, and a hash: FNV-1a of its bytes, which can be continued over the next word of a pair.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from ..types import Array
 from .tables import APOSTROPHE, WORD, CharacterTables
 
 BROKEN, UNSETTLED, FILLED = 1, 2, 4
-"""Flags of a segment: it is not UTF-8; it may not be in form NFC; there is more in it than blanks."""
+"""Flags of a segment: not UTF-8; perhaps not in form NFC; more than blanks."""
 MARK_START, MARK_END = 2, 3
-"""Bytes put around the words that a pattern found; control characters that texts are rid of before."""
+"""Bytes around each match of a pattern: control characters, which are removed from texts before."""
 SPACE, _QUOTE = 32, 39
 HASH_START = np.uint64(0xCBF29CE484222325)
 HASH_PRIME = np.uint64(0x100000001B3)
 
 
 class Words(NamedTuple):
-    """The words of some segments, in order."""
+    """Words of some segments, in order."""
 
     text: Array
     """uint8: folded words."""
@@ -39,8 +39,16 @@ class Words(NamedTuple):
 
 
 @jit
+def gather(data: Array, starts: Array, offsets: Array, out: Array) -> None:
+    """Write texts that begin at `starts` one after the other; text i to `out[offsets[i]:offsets[i + 1]]`."""
+    for i in range(len(starts)):
+        for j in range(offsets[i + 1] - offsets[i]):
+            out[offsets[i] + j] = data[starts[i] + j]
+
+
+@jit
 def _code_point(data: Array, at: int, end: int) -> tuple[int, int]:
-    """The character at a byte and its length; -1 and 1 where there is no UTF-8."""
+    """Code point at a byte, and its length; -1 and 1 if the bytes are not UTF-8."""
     lead = data[at]
     if lead < 0xC2 or lead > 0xF4:
         return -1, 1
@@ -61,7 +69,7 @@ def _code_point(data: Array, at: int, end: int) -> tuple[int, int]:
 
 @jit
 def look_at(data: Array, offsets: Array, unsettled: Array, flags: Array) -> None:
-    """Set the flags of each segment. Cost: one look at each byte, most of them at once."""
+    """Set the flags of each segment. Cost: one look at each byte."""
     for segment in range(len(offsets) - 1):
         at, end = offsets[segment], offsets[segment + 1]
         found = 0
@@ -83,7 +91,7 @@ def look_at(data: Array, offsets: Array, unsettled: Array, flags: Array) -> None
 
 @jit
 def fold(data: Array, offsets: Array, tables: CharacterTables, out: Array, out_offsets: Array) -> None:
-    """Put each character's folded bytes in its place; what is no UTF-8, and our marks, become blanks."""
+    """Replace each character by its folded bytes. Invalid UTF-8 and our marks become blanks."""
     w = 0
     for segment in range(len(offsets) - 1):
         at, end = offsets[segment], offsets[segment + 1]
@@ -101,7 +109,7 @@ def fold(data: Array, offsets: Array, tables: CharacterTables, out: Array, out_o
                 out[w] = tables.folded[i]
                 w += 1
             if tables.offsets[point] == tables.offsets[point + 1] and tables.kinds[point] != WORD:
-                for i in range(at - n, at):  # beyond the tables: as it is
+                for i in range(at - n, at):  # not in the tables: unchanged
                     out[w] = data[i]
                     w += 1
     out_offsets[len(offsets) - 1] = w
@@ -116,16 +124,16 @@ def find_words(
     most: int,
     words: Words,
 ) -> int:
-    """Words by the built-in rule: runs of letters, digits and marks, with single apostrophes inside.
+    """Find words by the built-in rule: runs of letters, digits and marks, with single apostrophes inside.
 
     Parameters
     ----------
     least, most
-        Characters that a word may have.
+        Fewest and most characters of a word.
 
     Returns
     -------
-    How many words there are; they are in `words`, which has room for them.
+    Number of words. They are written to `words`, which must have room for them.
 
     Cost: one look at each byte, about 200 MB/s a core.
     """
@@ -175,7 +183,7 @@ def find_words(
 
 @jit
 def find_marked(data: Array, offsets: Array, least: int, most: int, words: Words) -> int:
-    """Words that stand between marks; else as `find_words`, for texts that are folded already."""
+    """Find words between marks, in folded texts; otherwise like `find_words`."""
     n_words = w = 0
     for segment in range(len(offsets) - 1):
         at, end = offsets[segment], offsets[segment + 1]

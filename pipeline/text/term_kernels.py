@@ -1,6 +1,6 @@
-"""Compiled loops from words to the numbers of terms: a hash table that holds their text; no Dask, no files.
+"""Compiled loops from words to term numbers, by a hash table that holds the terms' text; no Dask, no files.
 
-Terms are told apart by their bytes, not by their hashes alone, so that no two ever share a number.
+Terms are compared by their bytes, not only by their hashes, so no two terms share a number.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ class Terms(NamedTuple):
     """A hash table of terms with their text: open addressing, linear probing, at most half full."""
 
     slots: Array
-    """(power of 2,) int32: a term's number, -1 where there is none."""
+    """(power of 2,) int32: number of a term, -1 for an empty slot."""
     hashes: Array
     """(capacity,) uint64."""
     ends: Array
@@ -28,14 +28,14 @@ class Terms(NamedTuple):
     counts: Array
     """(capacity,) int64: documents with the term."""
     last_rows: Array
-    """(capacity,) int64: the last row with the term, -1 for none."""
+    """(capacity,) int64: last row with the term, -1 for none."""
     places: Array
-    """(capacity,) int64: where the term's entry in that row is."""
+    """(capacity,) int64: place of the term's entry in that row."""
 
 
 @jit
 def _carried_on(hashed: np.uint64, text: Array, start: int, length: int) -> np.uint64:
-    """The hash of what came before, a blank, and a word."""
+    """Continue a hash over a blank and a word."""
     hashed = (hashed ^ np.uint64(SPACE)) * HASH_PRIME
     for i in range(start, start + length):
         hashed = (hashed ^ np.uint64(text[i])) * HASH_PRIME
@@ -54,9 +54,9 @@ def _slot_of(hashed: np.uint64, n_slots: int) -> int:
 def _find(
     terms: Terms, hashed: np.uint64, text: Array, start: int, length: int, second: int, second_length: int
 ) -> tuple[int, int]:
-    """A term's number, or -1, and its slot, or the free one where it would be.
+    """Number and slot of a term; -1 and the free slot for it if it is not in the table.
 
-    The term is a word of `text`, or, when `second` is not negative, two with a blank between.
+    The term is one word of `text`, or two with a blank between if `second` is not negative.
     """
     n_slots = len(terms.slots)
     slot = _slot_of(hashed, n_slots)
@@ -114,7 +114,7 @@ def _insert(
 
 @jit
 def hash_of(text: Array, start: int, stop: int) -> np.uint64:
-    """The hash of some bytes."""
+    """Hash of some bytes."""
     hashed = HASH_START
     for i in range(start, stop):
         hashed = (hashed ^ np.uint64(text[i])) * HASH_PRIME
@@ -123,7 +123,7 @@ def hash_of(text: Array, start: int, stop: int) -> np.uint64:
 
 @jit
 def rebuild_slots(hashes: Array, n_terms: int, slots: Array) -> None:
-    """Put all terms in new, empty slots."""
+    """Put all terms into new, empty slots."""
     for number in range(n_terms):
         slot = _slot_of(hashes[number], len(slots))
         while slots[slot] >= 0:
@@ -133,7 +133,7 @@ def rebuild_slots(hashes: Array, n_terms: int, slots: Array) -> None:
 
 @jit
 def drop_words(words: Words, stop: Terms) -> int:
-    """Take the words that are in `stop` out, in place; returns how many remain."""
+    """Remove the words that are in `stop`, in place. Returns how many remain."""
     kept = first = 0
     for segment in range(len(words.ends)):
         for i in range(first, words.ends[segment]):
@@ -162,26 +162,26 @@ def count_terms(
     indices: Array,
     values: Array,
 ) -> tuple[int, int]:
-    """The terms of each document and how often each occurs; terms of a row are in order of appearance.
+    """Count the terms of each document. The terms of a row are in order of appearance.
 
     Parameters
     ----------
     per_document
-        Segments that make one document.
+        Segments per document.
     learn
-        Add terms that are new; otherwise they are left out.
+        Add new terms. Otherwise they are left out.
     first
-        The document to begin with; rows before it are there already.
+        Document to begin with. The rows before it are already written.
     first_row
-        The row that document 0 is for `terms`, so that a row is never counted twice.
+        Row number of document 0 in `terms`, so that a row is never counted twice.
     indptr, indices, values
         Written: a row for each document.
 
     Returns
     -------
-    The document that `terms` has no room for, or the number of documents; and how many terms there are.
+    The first document that `terms` has no room for, or the number of documents; and the number of terms.
 
-    Cost: a look in the table for each word and each pair, about 30 ns where it is in cache.
+    Cost: a look in the table for each word and each pair, about 30 ns if it is in cache.
     """
     n_documents = len(words.ends) // per_document
     entry = indptr[first]
@@ -249,16 +249,16 @@ def merge_terms(
     n_shares: int,
     numbers: Array,
 ) -> int:
-    """Add those terms of another table that fall in a share by their hash; their counts are added up.
+    """Add the terms of another table whose hashes fall in a share, and add up their counts.
 
     Parameters
     ----------
     numbers
-        (n_other,) int32, written for terms of the share: the number that each has in `terms`, which has room.
+        (n_other,) int32, written for terms of the share: their numbers in `terms`, which must have room.
 
     Returns
     -------
-    How many terms there are.
+    The number of terms.
     """
     for i in range(n_other):
         hashed = other.hashes[i]
@@ -278,7 +278,7 @@ def merge_terms(
 
 @jit
 def rename_share(hashes: Array, share: int, n_shares: int, new: Array, numbers: Array) -> None:
-    """Give the terms of a share, of which `merge_terms` wrote the numbers, their new ones, in place."""
+    """Replace the numbers that `merge_terms` wrote for a share by new ones, in place."""
     for i in range(len(hashes)):
         if np.int64(hashes[i] % np.uint64(n_shares)) == share:
             numbers[i] = new[numbers[i]]

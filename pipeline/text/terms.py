@@ -12,15 +12,15 @@ from . import term_kernels
 from .term_kernels import Terms
 
 if TYPE_CHECKING:
-    from .words import Found
+    from .words import DocumentWords
 
 _FIRST_TERMS, _FIRST_BYTES = 2**14, 2**18
 
 
 class TermTable:
-    """Terms by number, from 0 in order of appearance, and how many documents have each.
+    """Terms, numbered from 0 in order of appearance, and the number of documents with each.
 
-    Not for several threads at a time; `reader` makes one that shares the terms.
+    Only one thread may use a table at a time. `reader` makes another table that shares the terms.
     """
 
     def __init__(self, terms: Terms | None = None, n_terms: int = 0) -> None:
@@ -30,7 +30,7 @@ class TermTable:
 
     @classmethod
     def of_names(cls, names: Iterable[str]) -> TermTable:
-        """A table in which `names[i]` is term i; of names that are there twice, the first."""
+        """Make a table in which `names[i]` is term i. Of equal names the first is found."""
         encoded = [name.encode() for name in names]
         text = np.frombuffer(b"".join(encoded), np.uint8)
         ends = np.cumsum([0, *map(len, encoded)], dtype=np.int64)
@@ -44,7 +44,7 @@ class TermTable:
         return table
 
     def reader(self) -> TermTable:
-        """A table of the same terms to look words up in, with counts of its own."""
+        """Make a table to look up words in the same terms, with separate counts."""
         terms = self.terms._replace(
             counts=np.zeros_like(self.terms.counts),
             last_rows=np.full_like(self.terms.last_rows, -1),
@@ -54,18 +54,18 @@ class TermTable:
 
     @property
     def counts(self) -> Array:
-        """(n_terms,) int64: documents that have each term, of those that were counted."""
+        """(n_terms,) int64: number of counted documents with each term."""
         return self.terms.counts[: self.n_terms]
 
-    def count(self, found: Found, bigrams: bool, learn: bool) -> tuple[Array, Array, Array]:
-        """Rows of terms and of how often each occurs, as `indptr`, `indices` and `values`.
+    def count(self, found: DocumentWords, bigrams: bool, learn: bool) -> tuple[Array, Array, Array]:
+        """Count the terms of documents. Returns rows as `indptr`, `indices` and `values`.
 
         Indices of a row are unique, in order of appearance.
 
         Parameters
         ----------
         learn
-            Add terms that are not there; otherwise they are left out.
+            Add new terms. Otherwise they are left out.
         """
         words, n_documents = found.words, found.n_documents
         n_words = int(words.ends[-1]) if len(words.ends) else 0
@@ -107,7 +107,7 @@ class TermTable:
         )
 
     def reserve(self, n_terms: int, n_bytes: int) -> None:
-        """Make room for this many terms and bytes more; at least twice as much as there is, if any."""
+        """Make room for this many more terms and bytes. What must grow at least doubles."""
         old, used = self.terms, int(self.terms.ends[self.n_terms])
         capacity, room = len(old.hashes), len(old.text)
         if self.n_terms + n_terms > capacity:
@@ -130,7 +130,7 @@ class TermTable:
         self.terms = new
 
     def names(self, numbers: Array) -> list[bytes]:
-        """The text of some terms."""
+        """Text of some terms."""
         ends = self.terms.ends
         text = self.terms.text[: ends[self.n_terms]].tobytes()
         starts, stops = ends[numbers].tolist(), ends[numbers + 1].tolist()

@@ -1,4 +1,4 @@
-"""The words of many texts at once, as a tokenizer finds them."""
+"""Search for the words of many texts at once."""
 
 from __future__ import annotations
 
@@ -11,8 +11,6 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from ..types import Array
 from . import kernels
@@ -22,21 +20,51 @@ from .tables import CharacterTables, character_tables
 from .term_kernels import drop_words
 from .terms import TermTable
 
-Texts = Any
-"""An Arrow array of binary values or strings, without nulls."""
+
+@dataclass(frozen=True, slots=True)
+class Texts:
+    """Some texts in one piece of memory: text i is `data[offsets[i]:offsets[i + 1]]`, as UTF-8."""
+
+    data: Array
+    """uint8."""
+    offsets: Array
+    """(n + 1,) int64, from 0."""
+
+    def __post_init__(self) -> None:
+        for array in (self.data, self.offsets):
+            array.flags.writeable = False  # as Arrow's arrays, so that kernels are compiled once for both
+
+    @classmethod
+    def of_lengths(cls, data: bytes, lengths: Array) -> Texts:
+        """Texts that lie one after the other."""
+        offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+        return cls(np.frombuffer(data, np.uint8), offsets)
+
+    @classmethod
+    def of_arrow(cls, column: Any) -> Texts:
+        """An Arrow array of binary values or strings, without nulls; a large one is not copied."""
+        wide = column.cast("large_binary")
+        _, offsets, data = wide.buffers()
+        if data is None:
+            return cls(np.zeros(0, np.uint8), np.zeros(len(wide) + 1, np.int64))
+        bounds = np.frombuffer(offsets, np.int64)[wide.offset : wide.offset + len(wide) + 1]
+        return cls(np.frombuffer(data, np.uint8)[bounds[0] : bounds[-1]], bounds - bounds[0])
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """The words of some documents."""
+class DocumentWords:
+    """Words of some documents."""
 
     words: Words
     per_document: int
-    """Segments, that is texts, of each document."""
+    """Segments, that is texts, per document."""
     broken: Array
-    """(documents,) bool: not all of it was UTF-8; what was not separates words."""
+    """(documents,) bool: True if some bytes are not UTF-8. Such bytes separate words."""
     empty: Array
-    """(documents,) bool: no text at all, or blanks."""
+    """(documents,) bool: True if there is no text, or only blanks."""
 
     @property
     def n_documents(self) -> int:
@@ -44,7 +72,7 @@ class Found:
 
 
 class WordFinder:
-    """Finds words; made once for a tokenizer, and used from any thread."""
+    """Word search for one tokenizer; safe to use from many threads."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self.tokenizer = tokenizer
@@ -55,7 +83,7 @@ class WordFinder:
 
     @cached_property
     def _expansion(self) -> float:
-        """The most bytes that are written for a byte that is read."""
+        """Most bytes written per byte read."""
         lengths = np.diff(self._tables.offsets)
         points = np.arange(len(lengths))
         own = 1 + (points >= 0x80).astype(int) + (points >= 0x800) + (points >= 0x10000)
@@ -68,64 +96,74 @@ class WordFinder:
 
     @cached_property
     def _reads_latin(self) -> bool:
-        """Whether the pattern finds the same words in ASCII when RE2 takes that for Latin-1.
+        """Whether the pattern finds the same words in ASCII text when RE2 reads it as Latin-1.
 
-        RE2 compiles the pattern at every call. Classes such as `\\p{L}` are large in UTF-8, and take
-        ten times as long as finding the words of a short text. With `(?i)` they take longer in Latin-1.
+        RE2 compiles the pattern at every call. Classes such as `\\p{L}` are large in UTF-8: compiling them
+        takes ten times as long as finding the words of a short text. With `(?i)`, Latin-1 takes longer.
         """
         pattern = self.tokenizer.pattern or ""
         if not pattern.isascii() or re.search(r"\(\?\w*i", pattern):
             return False
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
         try:
             pc.match_substring_regex(pa.array([b""]), pattern=pattern)
-        except pa.ArrowInvalid:  # it names a character that Latin-1 has not
+        except pa.ArrowInvalid:  # it names a character that Latin-1 lacks
             return False
         return True
 
-    def find(self, columns: Sequence[Texts]) -> Found:
-        """The words of documents whose texts are the rows of some columns."""
-        texts = _interleaved(columns)
-        data, offsets = _buffers(texts)
-        flags = np.zeros(len(offsets) - 1, np.uint8)
-        kernels.look_at(data, offsets, self._tables.unsettled, flags)
+    def find(self, columns: Sequence[Texts | Any]) -> DocumentWords:
+        """Find the words of documents whose texts are the rows of some columns, of Arrow's or `Texts`."""
+        texts = _interleaved([c if isinstance(c, Texts) else Texts.of_arrow(c) for c in columns])
+        flags = np.zeros(len(texts), np.uint8)
+        kernels.look_at(texts.data, texts.offsets, self._tables.unsettled, flags)
         if (flags & UNSETTLED).any():
             texts = _normalized(texts, np.flatnonzero(flags & UNSETTLED))
-            data, offsets = _buffers(texts)
-        words = self._marked(data, offsets) if self.tokenizer.pattern else self._built_in(data, offsets)
+        words = self._marked(texts) if self.tokenizer.pattern else self._built_in(texts)
         if self._stop is not None:
             drop_words(words, self._stop.terms)
         per_document = len(columns)
         by_document: Array = flags.reshape(-1, per_document)
-        return Found(
+        return DocumentWords(
             words,
             per_document,
             np.any(by_document & BROKEN, axis=1),
             ~np.any(by_document & FILLED, axis=1),
         )
 
-    def _built_in(self, data: Array, offsets: Array) -> Words:
-        words = _room(int(len(data) * self._expansion) + 8, len(data) // 2 + len(offsets), len(offsets) - 1)
-        kernels.find_words(data, offsets, self._tables, self.tokenizer.min_length, MAX_CHARACTERS, words)
+    def _built_in(self, texts: Texts) -> Words:
+        words = _room(int(len(texts.data) * self._expansion) + 8, len(texts.data) // 2, len(texts))
+        kernels.find_words(
+            texts.data, texts.offsets, self._tables, self.tokenizer.min_length, MAX_CHARACTERS, words
+        )
         return words
 
-    def _marked(self, data: Array, offsets: Array) -> Words:
-        """Fold, let RE2 put marks around every match, and read what is between marks."""
-        folded = np.empty(int(len(data) * self._expansion) + 8, np.uint8)
-        folded_offsets = np.empty(len(offsets), np.int64)
-        kernels.fold(data, offsets, self._tables, folded, folded_offsets)
-        folded = folded[: folded_offsets[-1]]
+    def _marked(self, texts: Texts) -> Words:
+        """Fold, let RE2 put marks around every match, and read the words between marks."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        folded = np.empty(int(len(texts.data) * self._expansion) + 8, np.uint8)
+        offsets = np.empty(len(texts) + 1, np.int64)
+        kernels.fold(texts.data, texts.offsets, self._tables, folded, offsets)
+        folded = folded[: offsets[-1]]
+        # RE2 takes strings for UTF-8, binary values for Latin-1
         is_latin = self._reads_latin and not (folded >= 0x80).any()
-        texts = _array(folded, folded_offsets, pa.large_binary() if is_latin else pa.large_string())
+        buffers = [None, pa.py_buffer(offsets), pa.py_buffer(folded)]
+        kind = pa.large_binary() if is_latin else pa.large_string()
+        arrow = pa.Array.from_buffers(kind, len(texts), buffers)
         replacement = f"{chr(MARK_START)}\\0{chr(MARK_END)}"
-        marked = pc.replace_substring_regex(texts, pattern=self.tokenizer.pattern, replacement=replacement)
-        data, offsets = _buffers(marked)
-        words = _room(len(data), len(data) // 2 + len(offsets), len(offsets) - 1)
-        kernels.find_marked(data, offsets, self.tokenizer.min_length, MAX_CHARACTERS, words)
+        marked = Texts.of_arrow(
+            pc.replace_substring_regex(arrow, pattern=self.tokenizer.pattern, replacement=replacement)
+        )
+        words = _room(len(marked.data), len(marked.data) // 2, len(marked))
+        kernels.find_marked(marked.data, marked.offsets, self.tokenizer.min_length, MAX_CHARACTERS, words)
         return words
 
 
-def strings_of(found: Found, bigrams: bool) -> list[list[str]]:
-    """The words of each document, and then its pairs of words; for a few documents that people look at."""
+def strings_of(found: DocumentWords, bigrams: bool) -> list[list[str]]:
+    """Words of each document, followed by its pairs of words; for a few documents to show."""
     words, first = found.words, 0
     documents: list[list[str]] = [[] for _ in range(found.n_documents)]
     for segment, end in enumerate(words.ends.tolist()):
@@ -142,11 +180,13 @@ def strings_of(found: Found, bigrams: bool) -> list[list[str]]:
 
 
 def as_texts(texts: Sequence[str]) -> Texts:
-    """Python's texts as an Arrow array; lone surrogates, which are no characters, become question marks."""
-    return pa.array([text.encode("utf-8", "replace") for text in texts], pa.large_binary())
+    """Python strings in one piece. Lone surrogates, which are not characters, become question marks."""
+    encoded = [text.encode("utf-8", "replace") for text in texts]
+    return Texts.of_lengths(b"".join(encoded), np.array([len(text) for text in encoded], np.int64))
 
 
 def _room(n_bytes: int, n_words: int, n_segments: int) -> Words:
+    n_words += n_segments + 1
     return Words(
         np.empty(n_bytes, np.uint8),
         np.empty(n_words, np.int64),
@@ -157,37 +197,27 @@ def _room(n_bytes: int, n_words: int, n_segments: int) -> Words:
 
 
 def _interleaved(columns: Sequence[Texts]) -> Texts:
-    """The texts of document 0, of document 1, ..., as one large binary array."""
-    wide = [column.cast(pa.large_binary()) for column in columns]
-    if len(wide) == 1:
-        return wide[0]
-    n, m = len(wide[0]), len(wide)
-    order = np.arange(n * m).reshape(m, n).T.ravel()
-    return pa.concat_arrays(wide).take(pa.array(order))
-
-
-def _buffers(texts: Texts) -> tuple[Array, Array]:
-    """The bytes of a large binary array and where each value begins and ends, without a copy."""
-    _, offsets, data = texts.buffers()
-    bounds = np.frombuffer(offsets, np.int64)[texts.offset : texts.offset + len(texts) + 1]
-    if data is None:
-        return np.zeros(0, np.uint8), np.zeros(len(texts) + 1, np.int64)
-    whole = np.frombuffer(data, np.uint8)[bounds[0] : bounds[-1]]
-    return whole, bounds - bounds[0]
-
-
-def _array(data: Array, offsets: Array, kind: pa.DataType) -> Texts:
-    """Texts as RE2 takes them: strings for UTF-8, binary values for Latin-1."""
-    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
-    return pa.Array.from_buffers(kind, len(offsets) - 1, buffers)
+    """Texts of document 0, of document 1, ..., in one piece."""
+    if len(columns) == 1:
+        return columns[0]
+    firsts = np.cumsum([0, *(len(column.data) for column in columns)])
+    starts = np.stack([c.offsets[:-1] + first for c, first in zip(columns, firsts, strict=False)], axis=1)
+    lengths = np.stack([np.diff(column.offsets) for column in columns], axis=1)
+    data = np.concatenate([column.data for column in columns])
+    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    out = np.empty(len(data), np.uint8)
+    kernels.gather(data, starts.ravel(), offsets, out)
+    return Texts(out, offsets)
 
 
 def _normalized(texts: Texts, rows: Array) -> Texts:
-    """The texts, those of some rows in form NFC."""
-    mask = np.zeros(len(texts), bool)
-    mask[rows] = True
-    new = [
-        unicodedata.normalize("NFC", raw.decode("utf-8", "replace")).encode()
-        for raw in texts.filter(pa.array(mask)).to_pylist()
-    ]
-    return pc.replace_with_mask(texts, pa.array(mask), pa.array(new, pa.large_binary()))
+    """The same texts, with some rows converted to form NFC."""
+    data, lengths, at = texts.data.data, np.diff(texts.offsets), 0
+    pieces: list[bytes | memoryview] = []
+    for row in rows.tolist():
+        start, stop = texts.offsets[row : row + 2].tolist()
+        raw = bytes(data[start:stop])
+        new = unicodedata.normalize("NFC", raw.decode("utf-8", "replace")).encode()
+        pieces += [data[at:start], new]
+        lengths[row], at = len(new), stop
+    return Texts.of_lengths(b"".join([*pieces, data[at:]]), lengths)

@@ -368,12 +368,12 @@ def test_fit__workers_that_cannot_be(tmp_path: Path) -> None:
 def test_version() -> None:
     from importlib.metadata import version
 
-    import threepass
+    import threepass as package
 
-    assert threepass.__version__ == version("threepass")
+    assert package.__version__ == version("threepass")
     assert threepass("--version").stdout == f"threepass {version('threepass')}\n"
     with pytest.raises(AttributeError, match="no attribute '__versions__'"):
-        threepass.__versions__  # noqa: B018
+        package.__versions__  # noqa: B018
 
 
 def test_help__no_type_beside_flags() -> None:

@@ -19,7 +19,7 @@ from threepass import Corpus, MomentLabeler, check, ingest_shape, write_report
 from threepass.cli import display as progress
 from threepass.cli.display import ProgressDisplay
 from threepass.ingest.docstrings import documented_objects
-from threepass.model import evaluation, labeler
+from threepass.model import evaluation, predictor
 from threepass.progress import counted
 
 Calls = list[tuple[str, float, float]]
@@ -65,12 +65,13 @@ def stages(calls: Calls) -> list[str]:
 def test_fit__every_stage_is_reported(fitted: tuple[Path, Calls], corpus: Corpus) -> None:
     _, calls = fitted
     wanted = (
-        "warm start, pairs, whitening, head subspace, triples, tensor, error bars, labels, label topics, "
+        "warm start, pairs, whitening, features, triples, tensor, error bars, topic words, labels, "
+        "label topics, responsibilities, head, model, save"
     )
-    assert ", ".join(stages(calls)) == wanted + "refine 1, refine, head, model, save"
+    assert ", ".join(stages(calls)) == wanted
     totals = {stage: total for stage, _, total in calls}
     read = {stage for stage, total in totals.items() if total}
-    assert read == {"pairs", "triples", "labels", "refine"}
+    assert read == {"pairs", "triples", "labels", "responsibilities"}
     assert {totals[stage] for stage in read} == {corpus.n_docs}
 
 
@@ -84,7 +85,7 @@ def test_fit__the_clock_of_the_fit_and_its_progress_agree(fitted: tuple[Path, Ca
 def test_evaluate__is_reported_within_a_block(
     fitted: tuple[Path, Calls], corpus: Corpus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (labeler, evaluation):
+    for module in (predictor, evaluation):
         monkeypatch.setattr(module, "_DOCUMENTS", 100)
     assert corpus.n_blocks == 1
     model, calls = MomentLabeler.load(fitted[0]), recorded()
@@ -176,7 +177,7 @@ def test_lines__nothing_when_quiet(lines: io.StringIO) -> None:
     assert lines.getvalue() == ""
 
 
-def test_lines__compiling(lines: io.StringIO) -> None:
+def test_lines__compiling(lines: io.StringIO, monkeypatch: pytest.MonkeyPatch) -> None:
     @numba.njit
     def kernel(n: int) -> float:
         total = 0.0
@@ -189,9 +190,9 @@ def test_lines__compiling(lines: io.StringIO) -> None:
         display.compiling(True)
         wait_for("compiling: ", lines)
         display.compiling(False)
-    with ProgressDisplay() as display:
-        seen: list[bool] = []
-        display.compiling = seen.append  # type: ignore[method-assign]
+    seen: list[bool] = []
+    monkeypatch.setattr(ProgressDisplay, "compiling", lambda _, active: seen.append(active))
+    with ProgressDisplay():
         kernel(3)
     assert seen[0]
     assert not seen[-1]

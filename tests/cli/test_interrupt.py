@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.test_cli import threepass
+from tests.cli.test_app import threepass
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parent.parent.parent
 SECONDS = 10.0
 """More than an interrupted command takes on a busy machine, far less than what it was at would."""
 NOTHING = "threepass: Interrupted. Nothing was left behind.\n"
@@ -30,19 +30,19 @@ from threepass.cli.app import main
 sys.argv[0] = "threepass"
 main()
 """
-SEE = SLOW.format(module="threepass.parts.heads", holder="module.Head", name="see")
-DECOMPOSE = SLOW.format(module="threepass.model.learn", holder="module", name="decompose")
+SEE = SLOW.format(module="threepass.parts.blend", holder="module.Blend", name="see")
+DECOMPOSE = SLOW.format(module="threepass.moments.method", holder="module", name="decompose")
 COMPOSE = SLOW.format(module="threepass.ingest.spool", holder="module", name="_load")
 
 # in the child: the main thread is in a callback from compiled code, where Python ignores exceptions
 CALLBACK = """
 import ctypes, pathlib, sys, time
-import threepass.model.learn as module
+import threepass.moments.method as module
 def wait():
     pathlib.Path("begun").touch()
     time.sleep(60)
 module.decompose = lambda *_, **__: ctypes.CFUNCTYPE(None)(wait)()
-from threepass.cli.app import main
+from threepass.cli import main
 sys.argv[0] = "threepass"
 main()
 """
@@ -122,7 +122,7 @@ def test_interrupt__of_an_ingest_leaves_no_store(folder: Path) -> None:
 
 
 def test_interrupt__after_the_last_step_says_what_is_there(folder: Path) -> None:
-    describe = SLOW.format(module="threepass.cli.ingest", holder="module", name="describe")
+    describe = SLOW.format(module="threepass.corpus.describe", holder="module", name="describe")
     code, _, stderr = interrupted(describe, "synth bibtex d.zarr --scale 0.05", folder)
     assert (code, stderr) == (130, "threepass: Interrupted. d.zarr is whole; nothing else was left behind.\n")
     assert threepass("check", folder / "d.zarr").returncode == 0
@@ -142,7 +142,11 @@ def test_interrupt__while_libraries_load(tmp_path: Path) -> None:
     )
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     run = subprocess.run(
-        [sys.executable, script, "data", "list"], env=environment, capture_output=True, text=True, check=False
+        [sys.executable, script, "info", "c.zarr"],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert (run.returncode, run.stdout, run.stderr) == (130, "", "")
 

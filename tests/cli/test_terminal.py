@@ -9,13 +9,14 @@ import subprocess
 import sys
 import threading
 import warnings
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
+from tests.cli.test_app import THREEPASS, threepass
 from tests.terminal import terminal
-from tests.test_cli import THREEPASS, threepass
-from threepass.cli import startup as _startup
+from threepass.cli import startup
 from threepass.cli.app import main
 
 SECONDS = re.compile(rb"\d+\.\d+ s")
@@ -115,38 +116,32 @@ def test_results__arrive_byte_for_byte_in_a_terminal(
         assert b"predict" in screen  # there was a bar
 
 
-@pytest.mark.parametrize(
-    ("words", "environment", "shows"),
-    [
-        ("threepass info c.zarr", {}, True),
-        ("threepass fit c.zarr m.zarr -q", {}, False),
-        ("threepass", {"_THREEPASS_COMPLETE": "complete_bash"}, False),
-        ("notebook.py", {}, False),
-    ],
-)
-def test_startup__says_that_it_loads_and_takes_it_back(
-    words: str, environment: dict[str, str], shows: bool
-) -> None:
-    handler = signal.getsignal(signal.SIGINT)
+@pytest.mark.parametrize("quiet", [False, True])
+def test_loading__says_so_and_takes_it_back(quiet: bool) -> None:
+    line = b"threepass: loading ..."
     with (
         terminal() as made,
         os.fdopen(os.dup(made.fd), "w") as stream,
         pytest.MonkeyPatch.context() as patch,
     ):
-        patch.delitem(sys.modules, "multiprocessing.spawn", raising=False)  # as in a new process
-        patch.setattr(sys, "argv", words.split())
         patch.setattr(sys, "stderr", stream)
-        for name, value in environment.items():
-            patch.setenv(name, value)
-        try:
-            _startup.begin()
-            quick = signal.getsignal(signal.SIGINT) is _startup.quit_at_once
-        finally:
-            signal.signal(signal.SIGINT, handler)
-        _startup.loaded()
-    assert quick == words.startswith("threepass")
-    line = b"threepass: loading ..."
-    assert made.screen == (line + b"\r" + b" " * len(line) + b"\r" if shows else b"")
+        with suppress(ImportError), startup.loading(quiet):
+            assert startup.is_loading()
+            raise ImportError
+        assert not startup.is_loading()
+    assert made.screen == (b"" if quiet else line + b"\r" + b" " * len(line) + b"\r")
+
+
+def test_begin__ctrl_c_is_quiet_from_the_first_import_on() -> None:
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        startup.begin()
+        assert signal.getsignal(signal.SIGINT) is startup.quit_at_once
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # as in the background of a script
+        startup.begin()
+        assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def test_results__of_a_process_of_its_own(folder: Path) -> None:

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.test_app import THREEPASS, check_one_line_error, threepass
 from tests.model.test_texts import write_posts
-from tests.test_cli import THREEPASS, check_one_line_error, threepass
 from threepass import Corpus, MomentLabeler
 
 

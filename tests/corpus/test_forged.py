@@ -85,7 +85,7 @@ def _decreasing(indptr: np.ndarray) -> np.ndarray:
     return indptr
 
 
-STARTS, COLUMNS = "rows do not start", "columns are not all from 0 to"
+STARTS, COLUMNS = "row starts are not in order", "columns are not all from 0 to"
 
 
 @pytest.mark.parametrize("side", ["X", "Y"])

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 import json
 import pickle
 import shutil
@@ -90,6 +91,7 @@ def test_corpus__fingerprint_changes_with_content_and_blocks(tmp_path: Path) -> 
     "make", [sparse.GCXS, sparse.COO, scipy.sparse.csr_array, scipy.sparse.coo_matrix, scipy.sparse.lil_array]
 )
 def test_dask_compat__size_and_token(make: type) -> None:
+    importlib.import_module("threepass.corpus.dask_compat")
     dense = np.random.default_rng(0).random((200, 300)) * (np.random.default_rng(1).random((200, 300)) < 0.5)
     matrix, same, other = make(dense), make(dense.copy()), make(dense * 2)
     assert sizeof(matrix) >= 12 * np.count_nonzero(dense) * 0.9

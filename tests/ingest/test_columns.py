@@ -128,7 +128,7 @@ def test_lists_in_cells__one_that_is_broken_is_left_out(tmp_path: Path) -> None:
     ]
     source = write_csv(tmp_path / "a.csv", "text,tags", *rows)
     with pytest.warns(
-        UserWarning, match=r"2 rows were left out: .*a.csv, record 211: the labels are no list"
+        UserWarning, match=r"2 rows were left out: .*a.csv, record 211: the labels are not a list"
     ):
         corpus = ingest_text(source, tmp_path / "a.zarr")
     assert labels_of(corpus)[-1] == {"b"}
@@ -141,7 +141,7 @@ def test_lists_in_cells__one_that_is_broken_is_left_out(tmp_path: Path) -> None:
     ["a", "{}", '{"a": 1}', "[[1]]", "['a' 'b']", "[a, b]", "('a', 'b')", "[True]", "[" * 5000, "['a'"],
 )
 def test_listed_labels__what_is_none(text: str) -> None:
-    with pytest.raises(ValueError, match="the labels are no list of names"):
+    with pytest.raises(ValueError, match="the labels are not a list of names"):
         listed_labels(text)
 
 
@@ -168,7 +168,7 @@ def test_objects__in_cells(tmp_path: Path, column: str) -> None:
     corpus = ingest_text(write_csv(tmp_path / "a.csv", f"text,{column}", *rows), tmp_path / "a.zarr")
     assert labels_of(corpus) == [{"a", "b"}, set(), {"b"}]
     nameless = write_csv(tmp_path / "b.csv", f"text,{column}", *([text, '[{"x": 1}]'] for text in TEXTS))
-    with pytest.raises(InputError, match=r"no list of names: .*Write them as JSON"):
+    with pytest.raises(InputError, match=r"not a list of names: .*Write them as JSON"):
         ingest_text(nameless, tmp_path / "b.zarr")
 
 
@@ -199,10 +199,10 @@ def test_one_hot__is_refused_with_what_works(tmp_path: Path) -> None:
 def test_booleans__are_no_labels(tmp_path: Path, values: list[str]) -> None:
     rows = [[text, value] for text, value in zip(TEXTS, values, strict=True)]
     source = write_csv(tmp_path / "a.csv", "text,label", *rows)
-    with pytest.raises(InputError, match="'label' are false and true, which are no names"):
+    with pytest.raises(InputError, match="'label' are false and true, which are not names"):
         ingest_text(source, tmp_path / "a.zarr")
     typed = [{"text": text, "label": value == "true"} for text, value in zip(TEXTS, values, strict=True)]
-    with pytest.raises(InputError, match="which are no names"):
+    with pytest.raises(InputError, match="which are not names"):
         ingest_text(write_jsonl(tmp_path / "a.jsonl", typed), tmp_path / "a.zarr")
     late = [{"text": text, "label": "x"} for text in TEXTS] * 100 + [{"text": "late", "label": True}]
     with pytest.warns(UserWarning, match="1 row was left out.*the labels 'label' are true|one label only"):

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gzip
 import hashlib
 import os
 import socket
@@ -20,7 +21,7 @@ HASH = hashlib.sha256(CONTENT).hexdigest()
 
 @pytest.fixture
 def web(monkeypatch: pytest.MonkeyPatch) -> Iterator[Web]:
-    monkeypatch.setattr(module, "PAUSE_SECONDS", 0.001)
+    monkeypatch.setattr(module, "PAUSES", (0.001,) * 3)
     with serve({"data.bin": CONTENT}) as web:
         yield web
 
@@ -126,6 +127,15 @@ def test_download__chunked_and_cut(web: Web, tmp_path: Path) -> None:
     assert len(web.asked) == 2
 
 
+def test_download__packed_file_that_is_called_encoded__stays_packed(web: Web, tmp_path: Path) -> None:
+    """Some servers mark files that end in .gz so."""
+    web.files["data.gz"] = packed = gzip.compress(os.urandom(500_000))
+    web.encoding, web.cut_after = "gzip", [300_000]
+    sha256 = hashlib.sha256(packed).hexdigest()
+    assert download(web.url("data.gz"), "x.gz", tmp_path, sha256).read_bytes() == packed
+    assert "Range" in web.asked[1]
+
+
 def test_download__server_trouble__is_tried_again(web: Web, tmp_path: Path) -> None:
     web.fail_with = [503, 500]
     assert download(web.url("data.bin"), "x", tmp_path, HASH).read_bytes() == CONTENT
@@ -162,7 +172,7 @@ def test_download__no_such_file__is_not_tried_again(web: Web, tmp_path: Path) ->
 
 
 def test_download__nobody_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "PAUSE_SECONDS", 0.001)
+    monkeypatch.setattr(module, "PAUSES", (0.001,) * 3)
     with socket.socket() as taken:  # bound and not listening: refuses
         taken.bind(("127.0.0.1", 0))
         with pytest.raises(InputError, match=r"in 4 attempts\. 0 bytes came"):

@@ -36,7 +36,7 @@ def _alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """No data folder and no cache of the user's."""
     monkeypatch.delenv(DATA_VARIABLE, raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(download, "PAUSE_SECONDS", 0.001)
+    monkeypatch.setattr(download, "PAUSES", (0.001,) * 3)
 
 
 @pytest.fixture

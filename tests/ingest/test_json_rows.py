@@ -6,7 +6,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests import naive_text
-from threepass.ingest.batches import Wanted
+from threepass.ingest.batches import ColumnSelection
 from threepass.ingest.json_rows import JsonFields, read_rows
 from threepass.text.info import Columns
 
@@ -26,7 +26,9 @@ def test_places__are_those_of_the_lines(lines: list[str], end: str) -> None:
     if not raw.strip():
         return
     columns = Columns(("text",))
-    batch = Wanted(columns, labels=False).batch(*read_rows(raw, JsonFields.guess(columns, False, None, [])))
+    batch = ColumnSelection(columns, labels=False).batch(
+        *read_rows(raw, JsonFields.guess(columns, False, None, []))
+    )
     good = [
         (row, text.decode())
         for row, text in zip(batch.rows.tolist(), batch.texts[0].to_pylist(), strict=True)

@@ -111,7 +111,7 @@ def test_long_line__is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
         monkeypatch.setattr(module, "MAX_ROW_BYTES", 1_500_000)
     long = b'{"title": "' + b"x y " * 800_000 + b'", "tags": ["a"]}'
     source = write(tmp_path / "a.jsonl", *([long, *GOOD] if first else [*GOOD, long]))
-    with pytest.warns(UserWarning, match=r"the row has 3,200,028 bytes; at most 1,500,000 make a document"):
+    with pytest.warns(UserWarning, match=r"the row has 3,200,028 bytes; at most 1,500,000 are allowed"):
         corpus = ingest_text(source, tmp_path / "c.zarr")
     assert corpus.n_docs == 40
     (tmp_path / "a.csv").write_text("text,tags\n" + '"' + "x y " * 800_000 + '",a\n' + "x,b\n" * 3)
@@ -157,15 +157,15 @@ def test_labels__that_tell_nothing_apart_can_still_be_fitted(
 
 def test_files__that_are_something_else(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text(json.dumps(GOOD))
-    assert "is one JSON list. Wanted is an object on each line" in refused(tmp_path / "a.json", tmp_path)
+    assert "is one JSON list. Each line must be one object" in refused(tmp_path / "a.json", tmp_path)
     (tmp_path / "a.parquet").write_text("hello")
     assert "cannot be read as Parquet" in refused(tmp_path / "a.parquet", tmp_path)
     (tmp_path / "a.txt").write_text("hello")
-    assert "is no table of texts that is known" in refused(tmp_path / "a.txt", tmp_path)
+    assert "is not a known kind of table" in refused(tmp_path / "a.txt", tmp_path)
     (tmp_path / "a.csv").write_text("text,text\nx,y\n")
     assert "two columns have the same name" in refused(tmp_path / "a.csv", tmp_path)
     (tmp_path / "b.csv").write_text("text,tags\nx y,\"['a' 'b']\"\n")
-    assert "are lists in a form that is not known" in refused(tmp_path / "b.csv", tmp_path)
+    assert "are lists in an unknown form" in refused(tmp_path / "b.csv", tmp_path)
     (tmp_path / "c.csv").write_text('text,tags\n"never closed,a\nx,b\n')
     assert "No document is left" in refused(tmp_path / "c.csv", tmp_path)
     (tmp_path / "d.jsonl.gz").write_bytes(b"\x1f\x8b\x08\x00broken")

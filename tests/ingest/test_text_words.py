@@ -146,3 +146,15 @@ def test_pattern__finds_the_same_beside_other_scripts(document: str, pattern: st
     alone, *_ = strings_of(finder.find([as_texts([document])]), bigrams=False)
     beside, *_ = strings_of(finder.find([as_texts([document, "é中"])]), bigrams=False)
     assert alone == beside
+
+
+@given(st.lists(st.tuples(st.text(max_size=20), st.text(max_size=20)), max_size=4), st.integers(0, 2))
+def test_find__the_same_words_in_texts_of_python_and_of_arrow(rows: list[tuple[str, str]], skip: int) -> None:
+    finder = WordFinder(Tokenizer(min_length=1))
+    ours = [as_texts([row[i] for row in rows]) for i in range(2)]
+    raw = [[b"before"] * skip + [row[i].encode("utf-8", "replace") for row in rows] for i in range(2)]
+    theirs = [pa.array(column, pa.binary())[skip:] for column in raw]  # begins within its buffers
+    ref = strings_of(finder.find(theirs), bigrams=False)
+    assert strings_of(finder.find(ours), bigrams=False) == ref
+    assert strings_of(finder.find([ours[0], theirs[1]]), bigrams=False) == ref
+    assert len(ref) == len(ours[0]) == len(rows)

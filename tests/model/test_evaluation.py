@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import scipy.sparse
 
-from tests.test_cli import threepass
+from tests.command import threepass
 from threepass import Corpus, MomentLabeler, Planted, ingest_matrices, ingest_planted
 from threepass.corpus.split import in_test
 from threepass.ingest.synthetic import Lengths
@@ -122,9 +122,9 @@ def test_documents__are_known_by_a_sample_of_many(fitted: Fitted, monkeypatch: p
     assert model.evaluate(X[:10], Y[:10])["documents_are"] == "unknown"  # too few to be in the sample
 
 
-def test_documents__are_not_known_to_older_models(fitted: Fitted, tmp_path: Path) -> None:
+def test_documents__are_not_known_to_models_that_remember_none(fitted: Fitted, tmp_path: Path) -> None:
     model = MomentLabeler(3, head="posterior").fit(fitted.train)
-    model.training_documents_ = None
+    model.predictor_.training_documents = None
     model.save(tmp_path / "m.zarr")
     found = MomentLabeler.load(tmp_path / "m.zarr").evaluate(fitted.train)
     assert (found["documents_are"], found["familiar"]) == ("unknown", None)
@@ -200,9 +200,9 @@ def test_sample__no_other_document_has_every_label_scored(
     scored: list[int] = []
     plain = evaluation.all_scores
 
-    def spy(head: Any, seen: Any) -> Any:
+    def spy(blend: Any, seen: Any) -> Any:
         scored.append(seen.n_docs)
-        return plain(head, seen)
+        return plain(blend, seen)
 
     monkeypatch.setattr(evaluation, "all_scores", spy)
     for auc, n in (

@@ -3,6 +3,7 @@ from __future__ import annotations
 import copy
 import math
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -17,9 +18,10 @@ from threepass import Corpus, InputError, MomentLabeler, ingest_matrices
 from threepass.corpus.convert import as_rows
 from threepass.model.evidence import Explanation, Topic, topic_list
 from threepass.moments.error_bars import ErrorBars
-from threepass.parts.heads import Head, Topics
+from threepass.moments.posterior import TopicModel
+from threepass.parts.refined import TopicScorer
 
-HEADS = ["posterior", "ridge", "blend"]
+HEADS = ["posterior", "refined", "ridge", "blend"]
 D, L = 23, 7
 TEXTS = [
     "The cat sleeps on the mat, and the cat's mouse hides",
@@ -68,8 +70,14 @@ def text_model(request: pytest.FixtureRequest, texts: Corpus) -> MomentLabeler:
 
 
 def raw_score(model: MomentLabeler, row: np.ndarray, label: int) -> float:
-    seen = model.head_.see(as_rows(row[None, :], "X"))
-    return float(model.head_.scores(seen, slice(0, 1), slice(label, label + 1))[0, 0])
+    blend = model.predictor_.blend
+    seen = blend.see(as_rows(row[None, :], "X"))
+    return float(blend.scores(seen, slice(0, 1), slice(label, label + 1))[0, 0])
+
+
+def topic_models(model: MomentLabeler) -> list[TopicModel]:
+    """The topics that labels are scored by, where there are any."""
+    return [part.model for part in model.predictor_.blend.parts if isinstance(part, TopicScorer)]
 
 
 def words_of(explained: Explanation) -> dict[str, float]:
@@ -111,11 +119,15 @@ def test_explain__words_are_what_the_score_would_lose(model: MomentLabeler, labe
         assert explained.unknown == []
 
 
-def test_explain__a_share_is_of_the_topics(model: MomentLabeler) -> None:
+def test_explain__a_share_is_of_the_topics_that_labels_are_scored_by(model: MomentLabeler) -> None:
     row = random_matrices(700, D, L)[0][4]
-    P = model.transform(row[None, :])[0].astype(np.float64)
+    if not topic_models(model):
+        assert model.explain(row, 0).topics == []
+        return
+    (topics,) = topic_models(model)
+    P = topics.posterior(as_rows(row[None, :], "X"))[0].astype(np.float64)
     for label in range(L):
-        said = P * model.label_topics_[label]
+        said = P * topics.Q[label]
         explained = model.explain(row, label)
         assert [share for _, _, share in explained.topics] == sorted(said / said.sum(), reverse=True)
         for topic, probability, share in explained.topics:
@@ -133,7 +145,7 @@ def test_explain__so_many_words(model: MomentLabeler, n: int) -> None:
     explained = model.explain(row, 3, n=n)
     assert explained.words == model.explain(row, 3, n=D).words[:n]
     assert len(explained.words) == min(n, np.count_nonzero(row))
-    assert len(explained.topics) == min(n, 3)
+    assert len(explained.topics) == (min(n, 3) if topic_models(model) else 0)
 
 
 def test_explain__a_document_without_words(model: MomentLabeler) -> None:
@@ -144,19 +156,27 @@ def test_explain__a_document_without_words(model: MomentLabeler) -> None:
         assert explained.unknown == []
         assert explained.score == pytest.approx(model.predict_proba(nothing)[0, 2], rel=1e-6)
         probabilities = {topic: probability for topic, probability, _ in explained.topics}
-        assert probabilities == pytest.approx(dict(enumerate(model.transform(nothing)[0])))
-        if model.head_.topics.temperature == 1:
-            assert probabilities == pytest.approx(dict(enumerate(model.topic_weights_)), rel=1e-4)
+        for topics in topic_models(model):
+            assert probabilities == pytest.approx(
+                dict(enumerate(topics.pi ** (1 / topics.temperature))), rel=0.5
+            )
+            assert sum(probabilities.values()) == pytest.approx(1)
 
 
-def test_explain__a_label_that_no_topic_knows(model: MomentLabeler) -> None:
-    other = copy.copy(model)
-    Q = model.label_topics_.copy()
-    Q[2] = 0
-    other.head_ = replace(model.head_, topics=replace(model.head_.topics, Q=Q))
+def test_explain__a_label_that_no_topic_knows() -> None:
+    X, Y = random_matrices(700, D, L)
+    Y[:, 2] = 0
+    model = MomentLabeler(3, head="posterior").fit(X, Y)
+    assert model.explain(X[4], 2).topics == []
+    assert len(model.explain(X[4], 1).topics) == 3
+
+
+def test_explain__parts_add_up_to_the_raw_score(model: MomentLabeler) -> None:
     row = random_matrices(700, D, L)[0][4]
-    assert other.explain(row, 2).topics == []
-    assert other.explain(row, 1).topics == model.explain(row, 1).topics
+    for label in (0, 3):
+        parts = model.explain(row, label).parts
+        assert [name for name, _ in parts] == [part.name for part in model.predictor_.blend.parts]
+        assert sum(share for _, share in parts) == pytest.approx(raw_score(model, row, label), rel=1e-5)
 
 
 def test_explain__does_not_change_the_document(model: MomentLabeler) -> None:
@@ -216,7 +236,8 @@ def test_explain__unknown_words_once_and_in_order(text_model: MomentLabeler) -> 
 
 def test_explain__a_name_as_it_is_written_comes_first(texts: Corpus) -> None:
     model = copy.copy(MomentLabeler(2, head="posterior").fit(texts))
-    model.term_names_ = ["Cat" if name == "dog" else name for name in model.term_names_]
+    names = ["Cat" if name == "dog" else name for name in model.term_names_]
+    model.predictor_ = replace(model.predictor_, term_names=names)
     assert list(words_of(model.explain("Cat", 0))) == ["Cat"]
     assert list(words_of(model.explain("cat", 0))) == ["cat"]
     assert list(words_of(model.explain("CAT", 0))) == ["cat"]
@@ -324,11 +345,13 @@ def test_topics__ten_words_unless_told(model: MomentLabeler) -> None:
 
 
 def test_topics__ties_go_to_the_first() -> None:
-    topics = Topics(
-        np.full((3, 2), 1 / 3, np.float32), np.array([[0.25, 0.5], [0.75, 0.5]]), np.array([0.5, 0.5])
+    moments = SimpleNamespace(
+        O=np.full((3, 2), 1 / 3, np.float32),
+        Q=np.array([[0.25, 0.5], [0.75, 0.5]]),
+        pi=np.array([0.5, 0.5]),
+        error_bars=ErrorBars.unknown(2),
     )
-    head = Head("posterior", topics)
-    first, second = topic_list(head, ErrorBars.unknown(2), ["a", "b", "c"], ["x", "y"], 2)
+    first, second = topic_list(moments, ["a", "b", "c"], ["x", "y"], 2)  # type: ignore[arg-type]
     assert [first.number, second.number] == [0, 1]
     assert [name for name, _ in first.words] == ["a", "b"]
     assert first.labels == [("y", 0.75), ("x", 0.25)]
@@ -351,24 +374,29 @@ def test_str__topic() -> None:
     assert str(topic) == (
         "topic 4 (12.5%, off by about 0.25 in its words)\n  words:  cat, dog\n  labels: animals"
     )
-    refined = replace(topic, refined=True)
-    assert str(refined).startswith("topic 4 (12.5%; before it was refined, off by about 0.25 in its words)\n")
     unknown = replace(topic, word_error=math.nan, label_error=math.nan)
     assert str(unknown) == "topic 4 (12.5%)\n  words:  cat, dog\n  labels: animals"
 
 
 def test_str__explanation() -> None:
     explained = Explanation(
-        "food", 0.25, [("soup", 0.5), ("cat", -0.125)], [(1, 0.75, 0.9)], ["zither", "The"]
+        "food",
+        0.25,
+        [("soup", 0.5), ("cat", -0.125)],
+        [("ridge", 0.25), ("memory", -0.5)],
+        [(1, 0.75, 0.9)],
+        ["zither", "The"],
     )
     assert str(explained) == (
         "food: 0.2500\n"
         "  +0.5000  soup\n"
         "  -0.1250  cat\n"
+        "  +0.2500  ridge part\n"
+        "  -0.5000  memory part\n"
         "  topic 1: probability 0.75, share 90%\n"
         "not known: zither, The"
     )
-    assert str(Explanation("food", 0.25, [], [], [])) == "food: 0.2500"
+    assert str(Explanation("food", 0.25, [], [], [], [])) == "food: 0.2500"
 
 
 def test_str__of_a_model(text_model: MomentLabeler) -> None:

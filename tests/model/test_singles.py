@@ -15,7 +15,7 @@ import threadpoolctl
 from tests.model.test_texts import write_posts
 from threepass import Corpus, MomentLabeler, Tokenizer, ingest_text, tasks
 from threepass.parts import scoring
-from threepass.parts.heads import Head
+from threepass.parts.blend import Blend
 
 
 @pytest.fixture(scope="module")
@@ -75,13 +75,13 @@ def test_clients__on_one_blas_thread_each_whoever_is_in_control(
     fitted: tuple[Corpus, MomentLabeler, list[str]], monkeypatch: pytest.MonkeyPatch, n_clients: int
 ) -> None:
     _, model, texts = fitted
-    ref, found, original = [model.predict_topk(text, 3) for text in texts], [], Head.scores
+    ref, found, original = [model.predict_topk(text, 3) for text in texts], [], Blend.scores
 
-    def scores(self: Head, *arguments: Any) -> Any:
+    def scores(self: Blend, *arguments: Any) -> Any:
         found.append(blas_threads())
         return original(self, *arguments)
 
-    monkeypatch.setattr(Head, "scores", scores)
+    monkeypatch.setattr(Blend, "scores", scores)
     with ThreadPoolExecutor(n_clients) as clients:
         for (labels, own), (ref_labels, ref_own) in zip(
             clients.map(lambda text: model.predict_topk(text, 3), texts), ref, strict=True

@@ -21,7 +21,7 @@ from tests import naive_text
 from tests.model.test_texts import write_posts
 from threepass import Corpus, InputError, MomentLabeler, check, ingest_text, predict_texts
 from threepass.ingest import csv_rows, tables
-from threepass.ingest.batches import Wanted
+from threepass.ingest.batches import ColumnSelection
 from threepass.model.predictions import corpus_records, predict_to_file
 from threepass.model.text_predictions import stream_predictions
 from threepass.text.info import Columns
@@ -87,7 +87,7 @@ def test_json_lines__rows_keep_their_numbers(
 @pytest.mark.filterwarnings("ignore:.*no text", "ignore:. rows were given an error")
 def test_pipe__rows_keep_their_numbers(model: MomentLabeler) -> None:
     stream = io.BytesIO("\n".join(LINES).encode())
-    check_lines(list(stream_predictions(model, stream, k=1).records))
+    check_lines(list(stream_predictions(model.predictor_, stream, k=1).records))
     # a line at a time, the first of them blank or broken
 
     class Slow(io.BytesIO):
@@ -95,14 +95,14 @@ def test_pipe__rows_keep_their_numbers(model: MomentLabeler) -> None:
             return self.readline()
 
     slow = Slow(("\n \n{broken\n" + "\n".join(LINES)).encode())
-    first, *others = stream_predictions(model, slow, k=1).records
+    first, *others = stream_predictions(model.predictor_, slow, k=1).records
     assert (first["document"], first["error"][:8]) == (2, "not JSON")
     check_lines([{**record, "document": record["document"] - 3} for record in others])
 
 
 def test_pipe__plain_lines(model: MomentLabeler) -> None:
     stream = io.BytesIO(b"\n\nrain snow\r\n\n ship \n")
-    records = list(stream_predictions(model, stream, k=1).records)
+    records = list(stream_predictions(model.predictor_, stream, k=1).records)
     assert [(record["document"], record["labels"]) for record in records] == [(2, ["weather"]), (4, ["sea"])]
 
 
@@ -122,7 +122,7 @@ def test_csv__rows_are_records(model: MomentLabeler, tmp_path: Path) -> None:
     assert records[1]["error"] == "a row has 1 cell and the first 2: 'only'"
     rows = list(csv.DictReader(io.StringIO(CSV)))
     assert [rows[record["document"]]["id"] for record in records if "id" in record] == ["a", "c", "e"]
-    with pytest.raises(InputError, match=r"record 2: a row has 1 cell.*Mend the row"):
+    with pytest.raises(InputError, match=r"record 2: a row has 1 cell.*Fix the row"):
         told(model, tmp_path / "new.csv", strict=True)
 
 
@@ -140,7 +140,7 @@ def test_csv__places_are_those_of_the_csv_module(
     csv.writer(text, lineterminator=newline).writerows([["one", "two"], *rows])
     raw = text.getvalue().encode()
     (tmp_path / "a.csv").write_bytes(raw)
-    columns = Wanted(Columns(("one", "two")), labels=False)
+    columns = ColumnSelection(Columns(("one", "two")), labels=False)
     good, bad, first = [], [], 0
     with csv_rows.CsvFile.open(tmp_path / "a.csv", None) as file:
         for batch in file.batches(columns):
@@ -200,11 +200,11 @@ def test_corpus__documents_are_rows_of_their_files(
     assert corpus.n_docs == 40 * n_files
     assert check(tmp_path / "new.zarr").is_whole
     from_texts = [record for record in told(model, *paths, k=2) if "error" not in record]
-    assert list(corpus_records(model, corpus, 2)) == rounded(from_texts)
+    assert list(corpus_records(model.predictor_, corpus, 2)) == rounded(from_texts)
     test = corpus.split(test=0.3, seed=1)[1].head(7)
     wanted = [from_texts[i] for i in test.doc_ids.tolist()]
     assert list(
-        corpus_records(model, Corpus.open(tmp_path / "new.zarr").split(0.3, 1)[1].head(7), 2)
+        corpus_records(model.predictor_, Corpus.open(tmp_path / "new.zarr").split(0.3, 1)[1].head(7), 2)
     ) == rounded(wanted)
     predict_to_file(model, test, tmp_path / "out.parquet", k=2)
     found = pa.parquet.read_table(tmp_path / "out.parquet").to_pylist()
@@ -226,7 +226,7 @@ def test_csv_out__can_be_split_again(model: MomentLabeler, tmp_path: Path, suffi
     predict_to_file(model, like, tmp_path / f"out.{suffix}", k=2)
     with (tmp_path / f"out.{suffix}").open(newline="") as file:
         rows = list(csv.DictReader(file, delimiter="\t" if suffix == "tsv" else ","))
-    wanted = list(corpus_records(model, like, 2))
+    wanted = list(corpus_records(model.predictor_, like, 2))
     assert list(rows[0]) == ["document", "id", "labels", "scores"]
     for row, record in zip(rows, wanted, strict=True):
         assert (int(row["document"]), row["id"]) == (record["document"], record["id"])

@@ -130,26 +130,26 @@ def test_check__a_whole_model(model: Path) -> None:
 
 
 def test_check__everything_in_a_model(model: Path) -> None:
-    flip(model / "weights/c/0/0")
+    flip(model / "parts/ridge/weights/c/0/0")
     shutil.rmtree(model / "idf")
     report = check(model)
-    assert sorted(line.split(":")[0] for line in report.damage) == ["idf", "weights"]
+    assert sorted(line.split(":")[0] for line in report.damage) == ["idf", "parts/ridge/weights"]
     assert "Fit it again" in str(report)
 
 
 def test_check__a_model_whose_arrays_are_whole_but_not_its_numbers(model: Path) -> None:
-    edit_mark(model, set_to("head", "temperature", to=0))
+    edit_mark(model, set_to("head", "parts", "refined", "temperature", to=0))
     (line,) = check(model).damage
-    assert "temperature 0" in line
+    assert "parts/refined/temperature is 0" in line
 
 
 def test_check__a_model_must_predict(model: Path) -> None:
-    weights = stored(model, "weights").astype(np.float32)
+    weights = stored(model, "parts/ridge/weights").astype(np.float32)
     weights[:] = 3e38  # finite, but not what they add up to
     weights[:, ::2] = -3e38
-    basis = stored(model, "basis").astype(np.float32)
-    forge(model, "weights", weights)
-    forge(model, "basis", np.full_like(basis, 3e38))
+    basis = stored(model, "parts/ridge/basis").astype(np.float32)
+    forge(model, "parts/ridge/weights", weights)
+    forge(model, "parts/ridge/basis", np.full_like(basis, 3e38))
     with np.errstate(all="ignore"):
         (line,) = check(model).damage
     assert line.startswith("the model: it gives documents the labels")

@@ -2,38 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import copy
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests import naive_heads as naive
-from tests.passes.conftest import (
-    CLOSE,
-    PARTS,
-    Cut,
-    Dense,
-    assert_close,
-    chosen,
-    cuts,
-    dense_rows,
-    normal,
-    run,
-    sparse_rows,
-    ugly_matrices,
-)
-from threepass import Corpus
+from tests.rows import CLOSE, block_of, cut, dense_rows, sparse_rows, summed, ugly_matrices
 from threepass.parts import cross, cross_kernels
 from threepass.parts.cross import MOST_ENTRIES, Cross, CrossMoment
-from threepass.parts.held_out import SetAside
 from threepass.parts.weighting import Weighting
-from threepass.passes import kernels
-from threepass.passes.sums import Sums, merge_into
-from threepass.passes.tall import tall_bytes
+from threepass.passes.cost import Size
 
 Triple = tuple[np.ndarray, np.ndarray, np.ndarray]
 L, D = 6, 13
@@ -88,7 +72,15 @@ def whole_numbers(*shape: int) -> np.ndarray:
 
 def add(moment: CrossMoment, X: np.ndarray, Y: np.ndarray) -> CrossMoment:
     moment.add(sparse_rows(X, np.float32), sparse_rows(Y))
-    return moment.settle()
+    moment.settle()
+    return moment
+
+
+def merged(one: CrossMoment, other: CrossMoment) -> CrossMoment:
+    """The sum of both, which stay as they are."""
+    total = copy.deepcopy(one)
+    total.merge(copy.deepcopy(other))
+    return total
 
 
 # -- kernels --------------------------------------------------------------------------------------------
@@ -252,7 +244,7 @@ def test_zero__holds_nothing() -> None:
     np.testing.assert_array_equal(moment.lengths(), np.zeros(L))
     assert moment.by_word().shape == (D, L)
     assert moment.cut() is moment
-    assert (moment + moment).nnz == 0
+    assert merged(moment, moment).nnz == 0
 
 
 @pytest.mark.parametrize("n", [0, 1, 2, 40])
@@ -271,26 +263,6 @@ def test_add__many_documents_in_single_precision() -> None:
     X = np.random.default_rng(0).uniform(0.5, 1, (n, 3)).astype(np.float32)
     moment = add(CrossMoment.zero(1, 3), X, np.ones((n, 1)))
     np.testing.assert_allclose(dense_moment(moment)[0], X.sum(axis=0, dtype=np.float64), rtol=5e-6)
-
-
-def test_plus__adds_and_leaves_both_as_they_were() -> None:
-    parts = [weights(30, seed) for seed in (1, 2)]
-    one, other = (add(CrossMoment.zero(L, D), X, Y) for X, Y in parts)
-    before = [dense_moment(moment) for moment in (one, other)]
-    both = one + other
-    for moment, kept in zip((one, other), before, strict=True):
-        np.testing.assert_array_equal(dense_moment(moment), kept)
-    expected = sum(naive.cross_moment(X, Y) for X, Y in parts)
-    np.testing.assert_allclose(dense_moment(both), expected, **CLOSE)
-    add(both, *parts[0])
-    np.testing.assert_array_equal(dense_moment(one), before[0])
-
-
-def test_plus__zero_changes_nothing() -> None:
-    moment = add(CrossMoment.zero(L, D, 20), *weights(30))
-    for both in (moment + CrossMoment.zero(L, D, 20), CrossMoment.zero(L, D, 20) + moment):
-        np.testing.assert_array_equal(dense_moment(both), dense_moment(moment))
-        assert both.most_entries == 20
 
 
 def test_lengths__equal_the_dense_norm() -> None:
@@ -347,13 +319,13 @@ def test_cut__equals_the_plain_pruning(most_entries: int) -> None:
     assert 38 < np.count_nonzero(M) < 1000
     moment = moment_of(M, most_entries)
     before = dense_moment(moment)
-    cut = moment.cut()
-    np.testing.assert_allclose(dense_moment(cut), naive.pruned(M, most_entries), **CLOSE)
-    assert (cut.n_terms, cut.most_entries) == (D, most_entries)
-    assert cut.nnz <= most_entries
+    short = moment.cut()
+    np.testing.assert_allclose(dense_moment(short), naive.pruned(M, most_entries), **CLOSE)
+    assert (short.n_terms, short.most_entries) == (D, most_entries)
+    assert short.nnz <= most_entries
     np.testing.assert_array_equal(dense_moment(moment), before)
-    assert cut.cut() is cut
-    assert (cut is moment) == (most_entries == 1000)
+    assert short.cut() is short
+    assert (short is moment) == (most_entries == 1000)
 
 
 @pytest.mark.parametrize("most_entries", [20, 30, 38])
@@ -361,9 +333,9 @@ def test_cut__after_sums_that_were_not_pruned(most_entries: int) -> None:
     """With enough room for all entries that there may be, the end alone decides what is left."""
     X, Y = weights(40)
     moment = add(CrossMoment.zero(L, D), X, Y)
-    cut = replace(moment, most_entries=most_entries).cut()
+    short = replace(moment, most_entries=most_entries).cut()
     np.testing.assert_allclose(
-        dense_moment(cut), naive.pruned(naive.cross_moment(X, Y), most_entries), **CLOSE
+        dense_moment(short), naive.pruned(naive.cross_moment(X, Y), most_entries), **CLOSE
     )
 
 
@@ -379,7 +351,7 @@ def test_pruning__after_every_addition(most_entries: int) -> None:
     other = add(CrossMoment.zero(L, D, most_entries), *weights(12, 9))
     # the rows of the other, as documents with one label each
     expected = naive.pruned_sum(M, dense_moment(other), np.eye(L), most_entries)
-    both = moment + other
+    both = merged(moment, other)
     np.testing.assert_allclose(dense_moment(both), expected, **CLOSE)
     assert both.nnz <= room(most_entries)
     np.testing.assert_allclose(dense_moment(both.cut()), naive.pruned(expected, most_entries), **CLOSE)
@@ -401,9 +373,9 @@ def test_pruning__rare_labels_stay_whole_and_typical_words_stay() -> None:
     Y[np.flatnonzero((X > 0).sum(axis=1) == 3)[:2], [1, 2]] = 1
     M = naive.cross_moment(X, Y)
     assert np.count_nonzero(M, axis=1)[:3].tolist() == [(X > 0).any(axis=0).sum(), 3, 3]
-    summed = add(CrossMoment.zero(L, D, 30), X, Y)
-    assert summed.nnz > 30
-    for moment in (summed, summed.cut(), (summed + CrossMoment.zero(L, D, 30)).cut()):
+    whole = add(CrossMoment.zero(L, D, 30), X, Y)
+    assert whole.nnz > 30
+    for moment in (whole, whole.cut(), merged(whole, CrossMoment.zero(L, D, 30)).cut()):
         kept = dense_moment(moment)
         np.testing.assert_allclose(kept[1:3], M[1:3], rtol=1e-6)
         left_out = (kept == 0) & (M > 0)
@@ -415,8 +387,8 @@ def test_pruning__rare_labels_stay_whole_and_typical_words_stay() -> None:
 def test_pruning__every_label_keeps_its_best_word_when_labels_outnumber_entries() -> None:
     X, Y = weights(40)
     M = naive.cross_moment(X, Y)
-    summed = add(CrossMoment.zero(L, D, 2), X, Y)
-    for moment in (summed, summed.cut()):
+    whole = add(CrossMoment.zero(L, D, 2), X, Y)
+    for moment in (whole, whole.cut()):
         kept = dense_moment(moment)
         np.testing.assert_array_equal(np.count_nonzero(kept, axis=1), M.any(axis=1))
         np.testing.assert_allclose(kept.max(axis=1), M.max(axis=1), rtol=1e-6)
@@ -424,16 +396,16 @@ def test_pruning__every_label_keeps_its_best_word_when_labels_outnumber_entries(
 
 @given(
     most_entries=st.integers(L, 50),
-    cut=st.lists(st.integers(0, 50), max_size=5),
+    places=st.lists(st.integers(0, 50), max_size=5),
     values=st.sampled_from(["distinct", "ties"]),
     seed=st.integers(0, 50),
 )
-def test_most_entries__never_exceeded(most_entries: int, cut: list[int], values: str, seed: int) -> None:
+def test_most_entries__never_exceeded(most_entries: int, places: list[int], values: str, seed: int) -> None:
     """By no more than a quarter while sums are made, and not at all at the end."""
     X, Y = weights(50, seed)
     if values == "ties":
         X = (X > 0) * np.float32(1)
-    bounds = [0, *sorted(cut), 50]
+    bounds = [0, *sorted(places), 50]
     moments = []
     for start, stop in pairwise(bounds):
         moment = CrossMoment.zero(L, D, most_entries)
@@ -449,7 +421,7 @@ def test_most_entries__never_exceeded(most_entries: int, cut: list[int], values:
     for moment in moments[1:]:
         nnz = np.count_nonzero(dense_moment(total) + dense_moment(moment))
         upper_bound = total.nnz + moment.nnz
-        total = total + moment
+        total = merged(total, moment)
         assert total.most_entries == most_entries
         assert total.nnz <= room(most_entries)
         if upper_bound <= room(most_entries):
@@ -461,139 +433,56 @@ def test_most_entries__never_exceeded(most_entries: int, cut: list[int], values:
             assert most_entries - L < at_the_end.nnz <= most_entries
 
 
-@pytest.mark.parametrize("merge", [merge_into])
-def test_most_entries__never_exceeded_by_merging(merge: Any) -> None:
-    one, other = ({"a": {"cross": add(CrossMoment.zero(L, D, 30), *weights(40, seed))}} for seed in (1, 2))
-    M, rows = dense_moment(one["a"]["cross"]), dense_moment(other["a"]["cross"])
-    assert np.count_nonzero(M + rows) > room(30)
-    both = merge(one, other)["a"]["cross"]
-    assert room(30) >= both.nnz > 30
-    expected = naive.pruned_sum(M, rows, np.eye(L), 30)
-    np.testing.assert_allclose(dense_moment(both), expected, **CLOSE)
-    assert 30 >= both.cut().nnz > 30 - L
-    np.testing.assert_allclose(dense_moment(both.cut()), naive.pruned(expected, 30), **CLOSE)
-
-
 # -- the pass -------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class PrunedCross(Cross):
-    """With a moment that is too small for all entries."""
-
-    most_entries: int = 16
-
-    def zero(self) -> Sums:
-        D = len(self.weighting.idf)
-        return {**super().zero(), "cross": CrossMoment.zero(self.n_labels, D, self.most_entries)}
+def cross_pass(X: np.ndarray, **settings: Any) -> Cross:
+    return Cross(Weighting.of_counts((X > 0).sum(axis=0), len(X)), L, **settings)
 
 
-def cross_pass(corpus: Corpus, share: float = 0.0, m: int = 3, kind: type[Cross] = Cross) -> Cross:
-    weighting = Weighting.of_counts(*corpus.stored_term_counts)
-    return kind(weighting, normal(corpus.n_terms, m), corpus.n_labels, share)
-
-
-def dense_sums(sums: Sums) -> dict[str, np.ndarray]:
-    return {"cross": dense_moment(sums["cross"]), "words": sums["words"].finished()}
-
-
-@pytest.mark.parametrize("share", [0.0, 0.4, 1.0])
-@pytest.mark.parametrize("part", PARTS)
-def test_cross__equals_the_plain_sums(many_blocks: Dense, part: str, share: float) -> None:
-    corpus, X, Y = chosen(many_blocks, part)
-    work = cross_pass(corpus, share)
-    held = naive.held_out(len(X), share)
-    assert len(X) < 2 or held.mean() == pytest.approx(share, abs=0.2)
-    x = naive.weighted(X[~held], work.weighting.idf)
-    expected = {
-        "cross": naive.cross_moment(x, Y[~held]),
-        "words": naive.word_directions(x, work.omega),
-    }
-    assert_close(dense_sums(run(work, corpus)), expected)
-
-
-@pytest.mark.parametrize("scheme", ["counts", "binary"])
-def test_cross__by_its_weighting(many_blocks: Dense, scheme: Any) -> None:
-    corpus, X, Y = many_blocks
-    work = cross_pass(corpus)
+@pytest.mark.parametrize("scheme", ["log", "counts", "binary"])
+@pytest.mark.parametrize("n", [0, 1, 2, 40])
+def test_cross__equals_the_plain_sum(n: int, scheme: Any) -> None:
+    X, Y = ugly_matrices(n, D, L)
+    work = cross_pass(X)
     work = replace(work, weighting=replace(work.weighting, scheme=scheme))
     x = naive.weighted(X, work.weighting.idf, scheme)
-    np.testing.assert_allclose(dense_moment(run(work, corpus)["cross"]), naive.cross_moment(x, Y), **CLOSE)
-
-
-def test_cross__without_room_for_words(many_blocks: Dense) -> None:
-    corpus = many_blocks[0]
-    one, other = (run(cross_pass(corpus, 0.3, m), corpus) for m in (0, 3))
-    assert one["words"].finished().shape == (corpus.n_terms, 0)
-    np.testing.assert_array_equal(dense_moment(one["cross"]), dense_moment(other["cross"]))
+    moment = summed(work, *cut(X, Y, n // 3, n // 3, n // 2))
+    np.testing.assert_allclose(dense_moment(moment), naive.cross_moment(x, Y), **CLOSE)
 
 
 @pytest.mark.parametrize("together", [0, 20, 10**9])
 def test_cross__does_not_depend_on_how_many_documents_are_added_at_once(
-    many_blocks: Dense, together: int, monkeypatch: pytest.MonkeyPatch
+    together: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    corpus = many_blocks[0]
-    work = cross_pass(corpus, 0.3)
-    expected = dense_sums(run(work, corpus, 10**12))
+    X, Y = ugly_matrices(40, D, L)
+    work = cross_pass(X)
+    expected = dense_moment(summed(work, block_of(X, Y)))
     monkeypatch.setattr(cross, "_TOGETHER", together)
-    assert_close(dense_sums(run(work, corpus, 10**12)), expected)
     sums = work.zero()
-    for block in corpus.blocks():
+    for block in cut(X, Y, 10, 15, 15, 30):
         work.add(sums, block)
-    assert (len(sums["cross"].waiting) == corpus.n_blocks) == (together == 10**9)
-    assert_close(dense_sums(sums), expected)
+    assert (len(sums.waiting) == 5) == (together == 10**9)
+    np.testing.assert_allclose(dense_moment(sums), expected, **CLOSE)
 
 
-@pytest.mark.parametrize("share", [0.3, 1.0])
-def test_cross__held_out_documents_come_back(many_blocks: Dense, share: float) -> None:
-    corpus = many_blocks[0]
-    work, everything = cross_pass(corpus, share), cross_pass(corpus)
-    sums, expected = run(work, corpus), dense_sums(run(everything, corpus))
-    before = dense_moment(sums["cross"])
-    aside = run(SetAside(share), corpus)["documents"]
-    everything.add(sums, aside.joined(corpus.n_terms, corpus.n_labels))
-    assert (dense_moment(sums["cross"]).sum(axis=1) > before.sum(axis=1)).any()
-    assert_close(dense_sums(sums), expected)
-
-
-@pytest.mark.parametrize("slab", [1, 3])
-def test_cross__does_not_depend_on_slabs(
-    many_blocks: Dense, slab: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    corpus = many_blocks[0]
-    work = cross_pass(corpus, 0.3)
-    expected = dense_sums(run(work, corpus))
-    monkeypatch.setattr(kernels, "SLAB", slab)
-    assert_close(dense_sums(run(work, corpus)), expected)
-
-
-@pytest.mark.parametrize("accumulator_bytes", [1, 10**12])
-def test_cross__pruned_in_every_segment(many_blocks: Dense, accumulator_bytes: int) -> None:
-    corpus, X, Y = many_blocks
-    work = cross_pass(corpus, kind=PrunedCross)
+def test_cross__keeps_no_more_than_it_is_told_to() -> None:
+    X, Y = ugly_matrices(40, D, L)
+    work = cross_pass(X, most_entries=16)
     M = naive.cross_moment(naive.weighted(X, work.weighting.idf), Y)
-    moment = run(work, corpus, accumulator_bytes)["cross"]
+    moment = summed(work, *cut(X, Y, 10, 20))
     assert np.count_nonzero(M) > room(16) >= moment.nnz > 16
-    assert 16 >= moment.cut().nnz > 16 - corpus.n_labels
+    assert 16 >= moment.cut().nnz > 16 - L
     for kept in (dense_moment(moment), dense_moment(moment.cut())):
         assert (kept <= M * (1 + 1e-5)).all()  # what was pruned on the way is missing from the sums
         np.testing.assert_array_equal(kept.any(axis=1), M.any(axis=1))
 
 
-@pytest.mark.parametrize("expected_entries", [None, 1000, 10**12])
-def test_cross__accumulator_bytes_of_a_full_moment(expected_entries: int | None) -> None:
-    work = Cross(Weighting(np.ones(10, np.float32)), normal(10, 3), 4, 0.1)
-    if expected_entries is not None:
-        work = replace(work, expected_entries=expected_entries)
-    moment = work.zero()["cross"]
-    entries = room(min(moment.most_entries, expected_entries or moment.most_entries))
+@pytest.mark.parametrize("expected_entries", [10, 1000, 10**12])
+def test_cross__needs_a_full_moment(expected_entries: int) -> None:
+    work = Cross(Weighting(np.ones(10, np.float32)), 4, expected_entries)
+    moment = work.zero()
+    entries = room(min(moment.most_entries, expected_entries))
     each = moment.indices.itemsize + moment.values.itemsize
-    assert work.accumulator_bytes == each * entries + moment.indptr.nbytes + tall_bytes(10, 3)
-
-
-@given(cut=cuts)
-@settings(max_examples=12)
-def test_cross__does_not_depend_on_how_the_corpus_is_cut(cut: Cut) -> None:
-    whole, parts = cut.corpora(11, 3)
-    work = cross_pass(whole, cut.share)
-    assert_close(dense_sums(run(work, parts, cut.accumulator_bytes)), dense_sums(run(work, whole)))
+    assert work.needs(Size(0, 0, 0)).sums == each * entries + moment.indptr.nbytes
+    assert work.needs(Size(9, 50, 9)).segment == 2 * work.needs(Size(0, 0, 0)).segment  # a copy, while adding

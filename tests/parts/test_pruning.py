@@ -11,19 +11,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests import naive_scoring as naive
-from threepass.corpus.rows import SparseRows
-from threepass.corpus.convert import as_rows
+from tests.parts.blends import (
+    KINDS,
+    blend_of,
+    memory_of,
+    random_case,
+    ridge_of,
+    seen_of,
+    topics_of,
+)
+from tests.rows import dense_rows, sparse_rows
 from threepass.parts import pruning, scoring, tiles
+from threepass.parts.blend import Blend, DocumentFeatures
 from threepass.parts.calibration import Calibration
-from threepass.parts.heads import Head, Ridge, Seen, Topics
 from threepass.parts.pruning import prune
 from threepass.parts.scoring_kernels import interpolate, interpolated
 from threepass.parts.tiles import Tiles
 
-KINDS = ("posterior", "ridge", "ridge with memory", "blend", "blend with memory")
 STEPS = Calibration(np.array([-4, 0, 2, 4, 8], "f4"), np.array([0, 0, 0.25, 0.75, 1], "f4"))
-Case = tuple[Head, Seen, np.ndarray]
-"""A head, what it has seen of some documents, and the scores of all labels by plain sums."""
 
 
 @pytest.fixture(autouse=True)
@@ -33,49 +38,17 @@ def _never_give_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tiles, "WIDTH", 8)
 
 
-def random_case(kind: str, n: int = 12, n_labels: int = 100, seed: int = 0) -> Case:
-    """Weights in quarters, so that sums are exact and ties are everywhere; zero rows and empty documents."""
-    rng = np.random.default_rng([seed, n, n_labels, KINDS.index(kind)])
-
-    def quarters(*shape: int, low: int = 0) -> np.ndarray:
-        values = rng.integers(low, 5, shape) / 4 * (rng.random(shape) < 0.7)
-        values[:: max(2, shape[0] // 4)] = 0
-        return values.astype(np.float32)
-
-    K, p, D = 3, 4, 9
-    P, Q, F, A, X, C = (
-        quarters(n, K),
-        quarters(n_labels, K),
-        quarters(n, p, low=-4),
-        quarters(n_labels, p, low=-4),
-        quarters(n, D),
-        quarters(D, n_labels),
-    )
-    topics = Topics(np.zeros((D, K), "f4"), Q, np.full(K, 1 / K))
-    if kind == "posterior":
-        scores = np.reshape(naive.label_scores(P, Q), (n, n_labels))
-        return Head("posterior", topics), Seen(n, P=P), scores
-    ridge = Ridge(np.zeros((D, p), "f4"), np.zeros((p, 0), "f4"), np.zeros(0, "f4"), A)
-    weight = 2.0 if kind.startswith("blend") else 0.0
-    if not kind.endswith("memory"):
-        C = C * 0
-    memory = as_rows(C, "C") if kind.endswith("memory") else None
-    head = Head("blend" if weight else "ridge", topics, None, ridge, memory, weight)
-    seen = Seen(n, P if weight else None, F, as_rows(X, "X"))
-    return head, seen, naive.head_scores(P, Q, F, A, X, C, weight)
-
-
-def pruned(head: Head, seen: Seen, k: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def pruned(blend: Blend, seen: DocumentFeatures, k: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     labels, ranking = np.full((seen.n_docs, k), -1, "i4"), np.full((seen.n_docs, k), -np.inf, "f4")
-    scored = prune(head, seen, labels, ranking)
+    scored = prune(blend, seen, labels, ranking)
     return labels, ranking, scored
 
 
-def check(head: Head, seen: Seen, ranking: np.ndarray, k: int) -> None:
+def check(blend: Blend, seen: DocumentFeatures, ranking: np.ndarray, k: int) -> None:
     """The labels are those of sorting, and what they are ranked by is right."""
     # labels are ranked in single precision: what it cannot tell apart is a tie
     ref_labels, ref_ranking = naive.top_labels(ranking.astype(np.float32), k)
-    labels, comp, scored = pruned(head, seen, k)
+    labels, comp, scored = pruned(blend, seen, k)
     np.testing.assert_array_equal(labels, ref_labels)
     np.testing.assert_array_equal(comp[labels >= 0], ref_ranking[labels >= 0])
     assert (scored > 0).all()
@@ -94,16 +67,16 @@ def test_prune__equals_sorting(kind: str, k: int) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("calibration", [None, STEPS])
 def test_prune__emphasis(kind: str, calibration: Calibration | None) -> None:
-    head, seen, scores = random_case(kind)
-    emphasis = unequal_emphasis(head.n_labels)
-    head = replace(head, calibration=calibration, emphasis=emphasis)
+    blend, seen, scores = random_case(kind)
+    emphasis = unequal_emphasis(blend.n_labels)
+    blend = replace(blend, calibration=calibration, emphasis=emphasis)
     rounded = scores.astype(np.float32)
     if calibration is not None:
         rounded = np.interp(rounded, calibration.scores, calibration.probabilities)
     ref_labels, ref_ranking = naive.top_labels(rounded * emphasis, 5)
-    labels, ranking, _ = pruned(head, seen, 5)
+    labels, ranking, _ = pruned(blend, seen, 5)
     np.testing.assert_allclose(ranking, ref_ranking, rtol=1e-6)
-    if not head.topics_weight:  # roots are not exact, nor are ties of what is made of them
+    if "roots" not in kind:  # roots are not exact, nor are ties of what is made of them
         np.testing.assert_array_equal(labels, ref_labels)
     of_labels = np.take_along_axis(rounded * emphasis, labels, axis=1)
     np.testing.assert_allclose(of_labels, ref_ranking, rtol=1e-6)
@@ -126,22 +99,23 @@ def test_prune__any_size(kind: str, n: int, n_labels: int, k: int, width: int, s
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_prune__equal_labels_go_by_id(kind: str) -> None:
-    head, seen, _ = random_case(kind, n_labels=60)
-    first = np.zeros(60, int)
-    head = replace(head, topics=replace(head.topics, Q=head.topics.Q[first + 1]))
-    if head.ridge is not None:
-        head = replace(head, ridge=replace(head.ridge, A=head.ridge.A[first + 1]))
-    if head.memory is not None:
-        head = replace(head, memory=as_rows(np.repeat([[0.5], [0.0]] * 4 + [[1.0]], 60, axis=1), "C"))
+    _, seen, _ = random_case(kind, n_labels=60)
+    parts = {
+        "topics": [topics_of(np.full((60, 3), 0.25))],
+        "ridge": [ridge_of(np.full((60, 4), 0.5))],
+        "memory": [memory_of(np.repeat([[0.5], [0.0]] * 4 + [[1.0]], 60, axis=1))],
+        "roots": [topics_of(np.full((60, 3), 0.25), 2.0)],
+    }
+    alike = blend_of(60, *(part for name in kind.split(" + ") for part in parts[name]))
     # the tiles' order must not matter: here they come last label first
-    head.__dict__["tiles"] = replace(head.tiles, order=head.tiles.order[::-1].copy())
-    labels, _, _ = pruned(head, seen, 4)
+    alike.__dict__["tiles"] = replace(alike.tiles, order=alike.tiles.order[::-1].copy())
+    labels, _, _ = pruned(alike, seen, 4)
     assert labels.tolist() == [[0, 1, 2, 3]] * seen.n_docs
 
 
 def test_prune__no_documents() -> None:
-    head, seen, _ = random_case("blend with memory", n=0)
-    labels, _, scored = pruned(head, seen, 3)
+    blend, seen, _ = random_case("ridge + memory + roots", n=0)
+    labels, _, scored = pruned(blend, seen, 3)
     assert labels.shape == (0, 3)
     assert scored.shape == (0,)
 
@@ -153,8 +127,20 @@ def test_prune__scores_that_underflow() -> None:
     Q[30, :100] = 6.6e-31
     P = np.full((1, 101), 1e-15, "f4")
     P[0, 100] = 0
-    head = Head("posterior", Topics(np.zeros((0, 101), "f4"), Q, np.full(101, 1 / 101)))
-    check(head, Seen(1, P=P), P.astype(float) @ Q.T.astype(float), 3)
+    check(blend_of(40, topics_of(Q)), seen_of(1, P), P.astype(float) @ Q.T.astype(float), 3)
+
+
+@pytest.mark.parametrize("kind", ["ridge", "ridge + memory"])
+def test_prune__weights_that_are_all_zero(kind: str) -> None:
+    """As of a ridge regression of documents that have no labels."""
+    blend, seen, scores = random_case(kind)
+    blend = replace(blend, parts=(ridge_of(np.zeros((100, 4))), *blend.parts[1:]))
+    if kind == "ridge":
+        scores *= 0
+    else:
+        memory = blend.parts[1].terms[0].postings  # type: ignore[union-attr]
+        scores = dense_rows(seen.sides[1]) @ dense_rows(memory)  # type: ignore[arg-type]
+    check(blend, seen, scores, 5)
 
 
 @pytest.mark.parametrize("emphasised", [False, True])
@@ -165,38 +151,36 @@ def test_prune__memory_of_many_labels(emphasised: bool) -> None:
     A, F = rng.random((n_labels, p)).astype("f4"), rng.dirichlet(np.ones(p), n).astype("f4")
     C, X = rng.random((D, n_labels)).astype("f4"), rng.dirichlet(np.ones(D), n).astype("f4")
     A[100:] *= 0.5
-    topics = Topics(np.zeros((D, 1), "f4"), np.ones((n_labels, 1), "f4"), np.ones(1))
-    ridge = Ridge(np.zeros((D, p), "f4"), np.zeros((p, 0), "f4"), np.zeros(0, "f4"), A)
-    head = Head("ridge", topics, None, ridge, as_rows(C, "C"))
+    blend = blend_of(n_labels, ridge_of(A), memory_of(C))
     ranking = F.astype(float) @ A.T.astype(float) + X.astype(float) @ C.astype(float)
     if emphasised:
         emphasis = (1 + 0.1 * rng.random(n_labels)).astype("f4")
-        head, ranking = replace(head, emphasis=emphasis), ranking * emphasis
-    labels, comp, scored = pruned(head, Seen(n, None, F, as_rows(X, "X")), 5)
+        blend, ranking = replace(blend, emphasis=emphasis), ranking * emphasis
+    labels, comp, scored = pruned(blend, seen_of(n, F, sparse_rows(X, np.float32)), 5)
     ref_labels, ref = naive.top_labels(ranking, 5)
     np.testing.assert_array_equal(labels, ref_labels)
     np.testing.assert_allclose(comp, ref, rtol=1e-6)
     assert scored.mean() < 0.6 * n_labels
 
 
-def peaked_topics(n_labels: int, K: int = 10) -> Head:
+def peaked_topics(n_labels: int, K: int = 10) -> tuple[Blend, np.ndarray]:
     """Each topic has a few labels of its own, some labels are nowhere, and the rest are in all of them."""
     rng = np.random.default_rng(0)
     Q = rng.random((n_labels, K)).astype("f4") / n_labels
     own = rng.permutation(n_labels)[: 10 * K]
     Q[own, np.arange(10 * K) % K] += rng.random(10 * K).astype("f4") + np.float32(0.1)
     Q[rng.random(n_labels) < 0.3] = 0
-    return Head("posterior", Topics(np.zeros((0, K), "f4"), Q, np.full(K, 1 / K)))
+    return blend_of(n_labels, topics_of(Q)), Q.astype(float)
 
 
 def test_prune__leaves_most_labels_out() -> None:
-    head = peaked_topics(2000)
+    blend, Q = peaked_topics(2000)
     P = np.random.default_rng(1).dirichlet(np.full(10, 0.2), 50).astype("f4")
-    labels, ranking, scored = pruned(head, Seen(50, P=P), 5)
-    ref_labels, ref_ranking = naive.top_labels(P.astype(float) @ head.topics.Q.T.astype(float), 5)
+    labels, ranking, scored = pruned(blend, seen_of(50, P), 5)
+    ref_labels, ref_ranking = naive.top_labels(P.astype(float) @ Q.T, 5)
     np.testing.assert_array_equal(labels, ref_labels)
     np.testing.assert_allclose(ranking, ref_ranking, rtol=1e-6)
-    assert scored.mean() < 0.1 * head.n_labels
+    assert scored.mean() < 0.1 * blend.n_labels
 
 
 def test_prune__one_label_that_is_well_remembered_does_not_spoil_the_bounds() -> None:
@@ -207,47 +191,13 @@ def test_prune__one_label_that_is_well_remembered_does_not_spoil_the_bounds() ->
     C[1, 4321], C[2, 1234] = 9, 5
     A = rng.standard_normal((n_labels, 2)).astype("f4") * 0.001
     A[:100] *= 1000
-    topics = Topics(np.zeros((3, 1), "f4"), np.ones((n_labels, 1), "f4"), np.ones(1))
-    ridge = Ridge(np.zeros((3, 2), "f4"), np.zeros((2, 0), "f4"), np.zeros(0, "f4"), A)
     X, F = np.ones((1, 3)), np.ones((1, 2), "f4")
-    head = Head("ridge", topics, None, ridge, as_rows(C, "C"))
-    labels, _, scored = pruned(head, Seen(1, None, F, as_rows(X, "X")), 5)
+    blend = blend_of(n_labels, ridge_of(A), memory_of(C))
+    labels, _, scored = pruned(blend, seen_of(1, F, sparse_rows(X, np.float32)), 5)
     ref, _ = naive.top_labels(F @ A.T.astype(float) + X @ C, 5)
     np.testing.assert_array_equal(labels, ref)
     assert labels[0, :2].tolist() == [4321, 1234]
     assert scored[0] < 0.2 * n_labels
-
-
-@pytest.mark.parametrize("kind", ["posterior", "ridge", "blend"])
-def test_bounds__are_safe_in_single_precision(kind: str) -> None:
-    # tiles of one label: the bound is the score itself, and only its widening makes up for rounding
-    rng = np.random.default_rng(0)
-    n, n_labels, K, p = 40, 200, 150, 90
-    Q, P = rng.dirichlet(np.ones(n_labels), K).T.astype("f4"), rng.dirichlet(np.ones(K), n).astype("f4")
-    A, F = (rng.standard_normal((rows, p)).astype("f4") for rows in (n_labels, n))
-    weight = {"posterior": 1.0, "ridge": 0.0, "blend": 0.7}[kind]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tiles, "WIDTH", 1)
-        index = Tiles.of(Q, None if kind == "posterior" else A, weight)
-    shares = P.astype(float) @ Q.T.astype(float)
-    exact = shares if kind == "posterior" else F.astype(float) @ A.T.astype(float) + weight * np.sqrt(shares)
-    bounds = index.bounds(P if weight else P[:, :0], F[:, :0] if kind == "posterior" else F)
-    assert (bounds >= exact[:, index.order].astype("f4")).all()
-    np.testing.assert_allclose(bounds, exact[:, index.order], atol=0.03)
-
-
-def test_tiles__every_label_once() -> None:
-    head, _, _ = random_case("blend")
-    assert sorted(head.tiles.order.tolist()) == list(range(head.n_labels))
-    assert head.tiles.topics.shape == (13, 3)
-    assert head.tiles.ridge.shape == (13, 8)
-
-
-def test_tiles__are_those_of_the_plain_head() -> None:
-    head, _, _ = random_case("blend")
-    emphasis = unequal_emphasis(head.n_labels)
-    assert replace(head, emphasis=emphasis, plain=head).tiles is head.tiles
-    assert replace(head, emphasis=emphasis).tiles is not head.tiles
 
 
 # -- when labels are left out -----------------------------------------------------------------------------
@@ -264,10 +214,10 @@ def _always(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_top_labels__documents_given_up_are_scored_all_the_same(
     monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
-    head, seen, scores = random_case(kind)
+    blend, seen, scores = random_case(kind)
     monkeypatch.setattr(pruning, "_MOST_SCORED", 0.0)
-    assert (pruned(head, seen, 5)[2] < 0).all()
-    labels, comp = scoring.top_labels(head, seen, 5)
+    assert (pruned(blend, seen, 5)[2] < 0).all()
+    labels, comp = scoring.top_labels(blend, seen, 5)
     _, ref = naive.top_labels(scores, 5)
     np.testing.assert_allclose(comp, ref, rtol=1e-6, atol=1e-6)
     np.testing.assert_allclose(np.take_along_axis(scores, labels, axis=1), ref, rtol=1e-6, atol=1e-6)
@@ -276,24 +226,24 @@ def test_top_labels__documents_given_up_are_scored_all_the_same(
 @pytest.mark.usefixtures("_always")
 def test_top_labels__some_documents_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pruning, "_MOST_SCORED", 0.2)
-    head = peaked_topics(2000)
+    blend, Q = peaked_topics(2000)
     P = np.eye(10, dtype="f4")
     P[[2, 3, 7]] = 0  # all labels tie
-    scored = pruned(head, Seen(10, P=P), 5)[2]
+    scored = pruned(blend, seen_of(10, P), 5)[2]
     assert np.flatnonzero(scored < 0).tolist() == [2, 3, 7]
-    labels, _ = scoring.top_labels(head, Seen(10, P=P), 5)
-    ref, _ = naive.top_labels(P @ head.topics.Q.T, 5)
+    labels, _ = scoring.top_labels(blend, seen_of(10, P), 5)
+    ref, _ = naive.top_labels(P @ Q.T, 5)
     np.testing.assert_array_equal(labels, ref)
 
 
 def test_prune__is_not_tried_on_once_most_documents_are_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    head, seen, _ = random_case("posterior", n=9)
+    blend, seen, _ = random_case("topics", n=9)
     tried = []
     bounds = Tiles.bounds
     monkeypatch.setattr(Tiles, "bounds", lambda *args: tried.append(1) or bounds(*args))
     monkeypatch.setattr(pruning, "_SLAB", 3)
     monkeypatch.setattr(pruning, "_MOST_SCORED", 0.0)
-    labels, _, scored = pruned(head, seen, 2)
+    labels, _, scored = pruned(blend, seen, 2)
     assert len(tried) == 1
     assert (scored == -1).all()
     assert (labels == -1).all()
@@ -308,29 +258,29 @@ def test_top_labels__prunes_many_labels_for_small_k(
 ) -> None:
     calls = []
     monkeypatch.setattr(scoring, "prune", lambda *args: calls.append(1) or prune(*args))
-    head = peaked_topics(n_labels)
+    blend, Q = peaked_topics(n_labels)
     P = np.random.default_rng(1).dirichlet(np.full(10, 0.2), 3).astype("f4")
-    labels, scores = scoring.top_labels(head, Seen(3, P=P), k)
+    labels, scores = scoring.top_labels(blend, seen_of(3, P), k)
     assert bool(calls) == prunes
-    ref, _ = naive.top_labels(P.astype(float) @ head.topics.Q.T.astype(float), k)
+    ref, _ = naive.top_labels(P.astype(float) @ Q.T, k)
     np.testing.assert_array_equal(labels, ref)
     assert scores.shape == (3, k)
 
 
 @pytest.mark.usefixtures("_always")
 def test_top_labels__shows_probabilities() -> None:
-    head, seen, scores = random_case("ridge with memory")
-    head = replace(head, calibration=STEPS)
-    labels, shown = scoring.top_labels(head, seen, 5)
+    blend, seen, scores = random_case("ridge + memory")
+    blend = replace(blend, calibration=STEPS)
+    labels, shown = scoring.top_labels(blend, seen, 5)
     own = np.take_along_axis(scores, labels, axis=1)
     np.testing.assert_allclose(shown, np.interp(own, STEPS.scores, STEPS.probabilities), rtol=1e-6)
 
 
 @pytest.mark.usefixtures("_always")
 def test_top_labels__are_the_same_on_threads_that_start_together() -> None:
-    head, seen, _ = random_case("blend with memory", n=40, n_labels=500)
-    ref, _ = scoring.top_labels(head, seen, 5)
-    new = replace(head)  # without tiles
+    blend, seen, _ = random_case("ridge + memory + roots", n=40, n_labels=500)
+    ref, _ = scoring.top_labels(blend, seen, 5)
+    new = replace(blend)  # without tiles
     with ThreadPoolExecutor(4) as pool:
         for labels, _ in pool.map(lambda _: scoring.top_labels(new, seen, 5), range(8)):
             np.testing.assert_array_equal(labels, ref)
@@ -346,9 +296,8 @@ def test_interpolated__is_interpolate_to_the_last_bit(values: list[float]) -> No
 
 
 def test_prune__documents_without_words() -> None:
-    head, seen, _ = random_case("ridge with memory")
-    assert seen.X is not None
-    empty = SparseRows(np.zeros(seen.n_docs + 1, np.int64), seen.X.indices[:0], np.zeros(0, "f4"), 9)
-    assert head.ridge is not None
-    assert seen.F is not None
-    check(head, replace(seen, X=empty), seen.F.astype(float) @ head.ridge.A.T.astype(float), 5)
+    blend, seen, _ = random_case("ridge + memory")
+    F = seen.sides[0]
+    empty = sparse_rows(np.zeros((seen.n_docs, 9)), np.float32)
+    A = blend.terms[0].labels  # type: ignore[union-attr]
+    check(blend, seen_of(seen.n_docs, F, empty), np.asarray(F, float) @ A.T.astype(float), 5)

@@ -1,4 +1,8 @@
+"""The best labels, those above a threshold, and all scores: tile by tile, as if sorted at once."""
+
 from __future__ import annotations
+
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -6,82 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests import naive_scoring as naive
-from tests.conftest import random_matrices
-from threepass.corpus.rows import SparseRows
-from threepass.corpus.convert import as_rows
-from threepass.parts import responsibilities, scoring
-from threepass.parts.heads import Head, Seen, Topics, log_word_topics
-
-
-def random_topics(n: int, n_topics: int, seed: int = 0) -> np.ndarray:
-    """(n, n_topics) float32, columns adding up to 1, with exact zeros."""
-    rng = np.random.default_rng(seed)
-    topics = rng.dirichlet(np.full(n, 0.3), n_topics).T
-    topics[rng.random(topics.shape) < 0.2] = 0
-    return (topics / topics.sum(axis=0)).astype(np.float32)
-
-
-def posterior(X: np.ndarray, topics: np.ndarray, pi: np.ndarray, smoothing: float) -> np.ndarray:
-    return responsibilities.posterior(as_rows(X, "X"), log_word_topics(topics, smoothing), np.log(pi))
-
-
-@pytest.mark.parametrize("smoothing", [0.001, 0.1, 0.9])
-def test_posterior__equals_plain_products(smoothing: float) -> None:
-    X, _ = random_matrices(40, 25, 3)
-    topics, pi = random_topics(25, 4), np.array([0.5, 0.3, 0.15, 0.05])
-    ref = naive.posterior_by_products(X, naive.smoothed(topics, smoothing), pi)
-    comp = posterior(X, topics, pi, smoothing)
-    assert comp.dtype == np.float32
-    np.testing.assert_allclose(comp, ref, rtol=2e-5, atol=1e-7)
-    np.testing.assert_allclose(ref, naive.posterior(X, naive.smoothed(topics, smoothing), pi), rtol=1e-10)
-
-
-def test_posterior__counts_do_not_matter() -> None:
-    X, _ = random_matrices(20, 25, 3)
-    topics, pi = random_topics(25, 4), np.full(4, 0.25)
-    np.testing.assert_array_equal(posterior(X, topics, pi, 0.1), posterior((X > 0) * 7.5, topics, pi, 0.1))
-
-
-def test_posterior__empty_document_gets_the_prior() -> None:
-    topics, pi = random_topics(10, 3), np.array([0.7, 0.2, 0.1])
-    X = np.zeros((3, 10))
-    X[1, 4] = 1
-    P = posterior(X, topics, pi, 0.1)
-    np.testing.assert_allclose(P[[0, 2]], [pi, pi], rtol=1e-6)
-    assert abs(P[1] - pi).max() > 0.01
-
-
-def test_posterior__long_documents_do_not_underflow() -> None:
-    rng = np.random.default_rng(1)
-    topics = rng.dirichlet(np.ones(20_000), 5).T.astype(np.float32)
-    X = np.zeros((3, 20_000))
-    X[0, rng.choice(20_000, 5_000, replace=False)] = 1
-    X[1, np.argsort(-topics[:, 3])[:5_000]] = 1
-    X[2] = 1
-    P = posterior(X, topics, np.full(5, 0.2), 0.1)
-    assert np.isfinite(P).all()
-    np.testing.assert_allclose(P.sum(axis=1), 1, rtol=1e-6)
-    ref = naive.posterior(X, naive.smoothed(topics, 0.1), np.full(5, 0.2))
-    assert P.argmax(axis=1).tolist() == ref.argmax(axis=1).tolist()
-    assert P[1, 3] > 0.999
-
-
-def test_posterior__long_documents_keep_their_precision() -> None:
-    # Topics that hardly differ: the logarithms are large, and the little between them is what counts.
-    rng = np.random.default_rng(0)
-    common = rng.dirichlet(np.ones(20_000))
-    topics = (0.98 * common[:, None] + 0.02 * rng.dirichlet(np.ones(20_000), 10).T).astype(np.float32)
-    X = np.zeros((4, 20_000))
-    for row in X:
-        row[rng.choice(20_000, 5_000, replace=False)] = 1
-    pi = np.full(10, 0.1)
-    np.testing.assert_allclose(
-        posterior(X, topics, pi, 0.1), naive.posterior(X, naive.smoothed(topics, 0.1), pi), atol=1e-3
-    )
-
-
-def test_posterior__no_rows() -> None:
-    assert posterior(np.zeros((0, 10)), random_topics(10, 3), np.full(3, 1 / 3), 0.1).shape == (0, 3)
+from tests.parts.blends import blend_of, random_case, seen_of, topics_of
+from threepass.parts import pruning, scoring
+from threepass.parts.calibration import Calibration
 
 
 def random_scores(n: int, n_labels: int, n_topics: int = 3) -> tuple[np.ndarray, np.ndarray]:
@@ -91,18 +22,12 @@ def random_scores(n: int, n_labels: int, n_topics: int = 3) -> tuple[np.ndarray,
     return P, rng.integers(0, 5, (n_labels, n_topics)).astype(np.float32) / 4
 
 
-def topics_head(Q: np.ndarray) -> Head:
-    """The paper's head with these label distributions; its words are of no matter here."""
-    K = Q.shape[1]
-    return Head("posterior", Topics(np.zeros((0, K), np.float32), Q, np.full(K, 1 / K)))
-
-
 def top_labels(P: np.ndarray, Q: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
-    return scoring.top_labels(topics_head(Q), Seen(len(P), P=P), k)
+    return scoring.top_labels(blend_of(len(Q), topics_of(Q)), seen_of(len(P), P), k)
 
 
 def check_top_labels(P: np.ndarray, Q: np.ndarray, k: int) -> None:
-    ref_labels, ref_scores = naive.top_labels(naive.label_scores(P, Q), k)
+    ref_labels, ref_scores = naive.top_labels(naive.dense_scores(P, Q), k)
     labels, scores = top_labels(P, Q, k)
     assert (labels.dtype, scores.dtype) == (np.int32, np.float32)
     np.testing.assert_array_equal(labels, ref_labels)
@@ -157,29 +82,36 @@ def test_all_scores__every_row_once(monkeypatch: pytest.MonkeyPatch, n: int, row
     P, Q = random_scores(n, 8)
     monkeypatch.setattr(scoring, "SCORE_BYTES", 4 * 8 * rows_at_a_time)
     seen, whole = np.zeros(n, int), np.full((n, 8), np.nan)
-    for rows, scores in scoring.all_scores(topics_head(Q), Seen(n, P=P)):
+    for rows, scores in scoring.all_scores(blend_of(8, topics_of(Q)), seen_of(n, P)):
         assert len(scores) <= rows_at_a_time
         seen[rows] += 1
         whole[rows] = scores
     assert (seen == 1).all()
-    np.testing.assert_array_equal(whole, naive.label_scores(P, Q).reshape(n, 8))
+    np.testing.assert_array_equal(whole, naive.dense_scores(P, Q).reshape(n, 8))
 
 
-def test_log_word_topics__no_word_rules_a_topic_out() -> None:
-    topics = np.zeros((4, 2), np.float32)
-    topics[0, 0] = topics[3, 1] = 1
-    logs = log_word_topics(topics, 0.2)
-    assert logs.dtype == np.float32
-    # only differences between topics matter
-    np.testing.assert_allclose(logs[:, 0] - logs[:, 1], [np.log(17), 0, 0, -np.log(17)], atol=1e-6)
+@pytest.mark.parametrize("kind", ["ridge", "memory", "ridge + memory + roots"])
+@pytest.mark.parametrize("calibrated", [False, True])
+@pytest.mark.parametrize("threshold", [-1.0, 0.0, 0.3, 0.75, 100.0])
+def test_labels_above__are_those_of_all_scores(
+    kind: str, calibrated: bool, threshold: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    blend, seen, scores = random_case(kind, n_labels=60)
+    scores = scores.astype(np.float32)
+    if calibrated:
+        steps = Calibration(np.array([-4, 0, 2, 4, 8], "f4"), np.array([0, 0, 0.25, 0.75, 1], "f4"))
+        blend, scores = replace(blend, calibration=steps), steps.apply(scores)
+    monkeypatch.setattr(scoring, "_LABELS_PER_RANK", 1)
+    monkeypatch.setattr(pruning, "_MOST_SCORED", 3.0)
+    for fewest in (1, 10**9):  # with pruning and without
+        monkeypatch.setattr(scoring, "_FEWEST_LABELS", fewest)
+        comp = np.zeros(scores.shape, bool)
+        comp[scoring.labels_above(blend, seen, threshold)] = True
+        ref = scores >= threshold
+        differ = np.argwhere(comp != ref)  # roots are summed in other precisions
+        assert not len(differ) or ("roots" in kind and abs(scores[tuple(differ.T)] - threshold).max() < 1e-6)
 
 
-def test_posterior__rows_are_documents_wherever_they_lie() -> None:
-    X, _ = random_matrices(30, 25, 3)
-    topics, pi = random_topics(25, 4), np.array([0.1, 0.2, 0.3, 0.4])
-    logs = log_word_topics(topics, 0.1)
-    rows: SparseRows = as_rows(X, "X")
-    whole = responsibilities.posterior(rows, logs, np.log(pi))
-    cuts = [rows.slice(a, b) for a, b in ((0, 7), (7, 7), (7, 30))]
-    parts = [responsibilities.posterior(cut, logs, np.log(pi)) for cut in cuts]
-    np.testing.assert_array_equal(np.concatenate(parts), whole)
+def test_labels_above__of_no_documents() -> None:
+    blend, seen, _ = random_case("ridge", n=0)
+    assert [len(side) for side in scoring.labels_above(blend, seen, 0.0)] == [0, 0]

@@ -1,7 +1,8 @@
+"""Shortlists of labels, the measures made on them, and the best threshold."""
+
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -11,21 +12,11 @@ from hypothesis import strategies as st
 
 from tests import naive_selection as naive
 from tests.naive_scoring import top_labels
-from threepass.corpus.rows import SparseRows
 from threepass.corpus.convert import as_rows
+from threepass.corpus.rows import SparseRows
 from threepass.metrics.measures import document_auc, ranking_sums
 from threepass.parts import selection
-from threepass.parts.selection import (
-    DAMPINGS,
-    MEMORY_WEIGHTS,
-    STRENGTHS,
-    TOPIC_WEIGHTS,
-    Choice,
-    Parts,
-    Shortlists,
-    choose_blend,
-    objective,
-)
+from threepass.parts.selection import Shortlists, best_threshold, objective
 from threepass.parts.selection_kernels import make_shortlist, shortlist_measures
 
 Scores = Callable[[slice], Sequence[np.ndarray]]
@@ -279,164 +270,26 @@ def test_objective__by_hand() -> None:
     assert objective({"auc": 0.75, "p@1": 0.9, "p@3": 0.6, "p@5": 0.3}) == pytest.approx(1.35)
 
 
-# -- blends -------------------------------------------------------------------------------------------------
+# -- thresholds -------------------------------------------------------------------------------------------
 
 
-def random_parts(lists: Shortlists, seed: int = 0, topics: bool = True) -> Parts:
-    rng = np.random.default_rng(seed)
-    n = len(lists.labels)
-    ridge = rng.standard_normal((len(STRENGTHS), n)) * 0.5 + lists.hits
-    lengths = rng.choice([0, 0.5, 3, 40], n)
-    memory = lengths * (rng.random(n) + 0.5 * lists.hits)
-    shares = rng.random(n) + 0.3 * lists.hits if topics else None
-    arrays = (None if part is None else part.astype(np.float32) for part in (ridge, memory, lengths, shares))
-    return Parts(STRENGTHS, *arrays)
+@pytest.mark.parametrize("decimals", [0, 1, 6])
+@pytest.mark.parametrize("n", [1, 2, 9, 200])
+def test_best_threshold__equals_the_plain_one(n: int, decimals: int) -> None:
+    rng = np.random.default_rng([n, decimals])
+    scores = rng.random(n).round(decimals).astype(np.float32)
+    hits = rng.random(n) < scores
+    hits[0] = True
+    weights = rng.integers(1, 5, n).astype(np.float32)
+    threshold, f1 = best_threshold(scores, hits, weights)
+    expected, lowest = naive.best_f1(scores.tolist(), hits, weights.astype(float))
+    assert f1 == pytest.approx(expected, rel=1e-12)
+    assert threshold <= lowest
+    np.testing.assert_array_equal(scores >= threshold, scores >= lowest)
 
 
-@pytest.mark.parametrize("topics", [False, True])
-@pytest.mark.parametrize(
-    "choice",
-    [
-        Choice(),
-        Choice(memory=0.0),
-        Choice(topics=0.0),
-        Choice(damping=0.0),
-        Choice(strength=1000.0, damping=10.0, memory=5.0, topics=2.0),
-        Choice(strength=0.1, damping=0.0, memory=0.0, topics=0.0),
-    ],
-)
-def test_blend__equals_the_plain_formula(choice: Choice, topics: bool) -> None:
-    parts = random_parts(some_lists(), topics=topics)
-    kept = parts.ridge.copy()
-    scores = parts.blend(choice)
-    assert scores.dtype == np.float32
-    ref = naive.blend(choice, parts.strengths, parts.ridge, parts.memory, parts.lengths, parts.topics)
-    np.testing.assert_allclose(scores, ref, rtol=1e-5, atol=1e-6)
-    np.testing.assert_array_equal(parts.ridge, kept)
-
-
-def test_blend__a_strength_that_was_not_computed() -> None:
-    with pytest.raises(ValueError, match="not in list"):
-        random_parts(some_lists()).blend(Choice(strength=0.123))
-
-
-# -- choices ------------------------------------------------------------------------------------------------
-
-
-def value(lists: Shortlists, parts: Parts, choice: Choice) -> float:
-    return objective(lists.measures(parts.blend(choice)))
-
-
-def neighbours(choice: Choice, parts: Parts) -> list[Choice]:
-    """All choices that differ in one thing."""
-    return [
-        *(replace(choice, memory=weight) for weight in MEMORY_WEIGHTS),
-        *(replace(choice, topics=weight) for weight in TOPIC_WEIGHTS if parts.topics is not None),
-        *(replace(choice, strength=strength) for strength in parts.strengths),
-        *(replace(choice, damping=damping) for damping in DAMPINGS),
-    ]
-
-
-STARTS = [Choice(), Choice(0.1, 10.0, 10.0, 2.0), Choice(1000.0, 0.0, 0.0, 0.0, 0.3, 4.0)]
-
-
-@pytest.mark.parametrize("topics", [False, True])
-@pytest.mark.parametrize("start", STARTS)
-@pytest.mark.parametrize("seed", [0, 1, 2])
-def test_choose_blend__no_single_change_is_better(start: Choice, seed: int, topics: bool) -> None:
-    lists = some_lists(60, 40, seed)
-    parts = random_parts(lists, seed, topics)
-    choice = choose_blend(lists, parts, start)
-    best = value(lists, parts, choice)
-    assert best >= value(lists, parts, start)
-    assert best == max(value(lists, parts, other) for other in neighbours(choice, parts))
-    assert topics or choice.topics == 0
-    # what it does not choose stays
-    assert (choice.smoothing, choice.temperature) == (start.smoothing, start.temperature)
-    assert choose_blend(lists, parts, start) == choice
-    assert choose_blend(lists, parts, choice) == choice
-
-
-def planted_lists(n: int = 150, n_labels: int = 30) -> Shortlists:
-    return Shortlists.of(label_rows(random_labels(n, n_labels, 5)), never, seed=0)
-
-
-def topped(lists: Shortlists, scores: np.ndarray, k: int = 5) -> Shortlists:
-    """The same pairs, where the k best labels of each document are its own: no other ranking is as good."""
-    hits = np.zeros(len(scores), bool)
-    for pairs in per_document(lists):
-        hits[pairs.start + np.argsort(-scores[pairs])[:k]] = True
-    return replace(lists, hits=hits)
-
-
-def noise(lists: Shortlists, seed: int) -> np.ndarray:
-    return np.random.default_rng(seed).standard_normal(len(lists.labels)).astype(np.float32)
-
-
-def assert_finds(parts: Parts, lists: Shortlists, planted: Choice, start: Choice) -> None:
-    lists = topped(lists, parts.blend(planted))
-    assert value(lists, parts, planted) == pytest.approx(2)
-    assert planted == start or value(lists, parts, start) < 1.999
-    assert choose_blend(lists, parts, start) == planted
-
-
-@pytest.mark.parametrize("strength", STRENGTHS)
-def test_choose_blend__finds_the_planted_strength(strength: float) -> None:
-    lists = planted_lists()
-    ridge = np.stack([noise(lists, i) for i in range(len(STRENGTHS))])
-    nothing = np.zeros(len(lists.labels), np.float32)
-    parts = Parts(STRENGTHS, ridge, nothing, nothing)
-    assert_finds(parts, lists, Choice(strength=strength, topics=0.0), Choice(topics=0.0))
-
-
-@pytest.mark.parametrize("weight", MEMORY_WEIGHTS)
-def test_choose_blend__finds_the_planted_memory(weight: float) -> None:
-    lists = planted_lists()
-    ridge = np.tile(noise(lists, 1), (len(STRENGTHS), 1))
-    long = np.full(len(lists.labels), 1e7, np.float32)  # damping is nothing beside it
-    parts = Parts(STRENGTHS, ridge, long * noise(lists, 2), long)
-    assert_finds(parts, lists, Choice(memory=weight, topics=0.0), Choice(topics=0.0))
-
-
-@pytest.mark.parametrize("weight", TOPIC_WEIGHTS)
-def test_choose_blend__finds_the_planted_topics(weight: float) -> None:
-    lists = planted_lists()
-    ridge = np.tile(noise(lists, 1), (len(STRENGTHS), 1))
-    nothing = np.zeros(len(lists.labels), np.float32)
-    parts = Parts(STRENGTHS, ridge, nothing, nothing, 2 * noise(lists, 3))
-    assert_finds(parts, lists, Choice(topics=weight), Choice())
-
-
-@pytest.mark.parametrize("damping", DAMPINGS)
-def test_choose_blend__finds_the_planted_damping(damping: float) -> None:
-    lists = planted_lists()
-    nothing = np.zeros((len(STRENGTHS), len(lists.labels)), np.float32)
-    lengths = np.random.default_rng(4).choice(np.geomspace(0.1, 30, 9), len(lists.labels))
-    lengths = lengths.astype(np.float32)
-    memory = lengths * abs(noise(lists, 5))
-    # the memory alone: its weight is of no matter, as long as there is one
-    assert_finds(
-        Parts(STRENGTHS, nothing, memory, lengths),
-        lists,
-        Choice(damping=damping, topics=0.0),
-        Choice(topics=0.0),
-    )
-
-
-def test_choose_blend__nothing_to_choose_by() -> None:
-    lists = replace(some_lists(), hits=np.zeros(len(some_lists().labels), bool))
-    start = Choice(3.0, 0.3, 2.0, 0.5)
-    assert choose_blend(lists, random_parts(lists), start) == start
-    assert choose_blend(lists, random_parts(lists, topics=False), start) == replace(start, topics=0.0)
-
-
-def test_choice__as_dict() -> None:
-    assert Choice(3.0).as_dict() == {
-        "strength": 3.0,
-        "damping": 1.0,
-        "memory": 0.5,
-        "topics": 0.2,
-        "smoothing": 0.1,
-        "temperature": 1.0,
-    }
-    assert Choice(**Choice(3.0, memory=2.0).as_dict()) == Choice(3.0, memory=2.0)
+def test_best_threshold__by_hand() -> None:
+    scores = np.array([0.2, 0.9, 0.5, 0.5], np.float32)
+    threshold, f1 = best_threshold(scores, np.array([0, 1, 1, 0], bool), np.ones(4, np.float32))
+    assert f1 == pytest.approx(2 * 2 / (3 + 2))
+    assert threshold == pytest.approx(0.35)

@@ -1,4 +1,4 @@
-"""How many features the head gets."""
+"""Number of features of the ridge regression."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from threepass.parts import sizes as module
-from threepass.parts.sizes import HEAD_BYTES, HeadSizes, head_sizes
+from threepass.parts.sizes import FeatureCounts, feature_counts
+from threepass.passes.plan import PARTS_BYTES
 
 ENDLESS = 10**30
 numbers = st.one_of(st.integers(1, 40), st.integers(1, 5000), st.integers(1, 10**8))
@@ -15,72 +16,72 @@ asked = st.one_of(st.none(), numbers)
 memory = st.one_of(st.integers(1, 10**6), st.integers(1, 10**12))
 
 
-def cost(sizes_or_p: HeadSizes | int, n_terms: int, n_labels: int) -> int:
+def cost(counts_or_p: FeatureCounts | int, n_terms: int, n_labels: int) -> int:
     """Bytes that so many features take."""
-    p = sizes_or_p if isinstance(sizes_or_p, int) else sizes_or_p.total
+    p = counts_or_p if isinstance(counts_or_p, int) else counts_or_p.total
     return 8 * n_terms * p + 40 * n_labels * p + 40 * p * p
 
 
 @given(n_docs=numbers, n_terms=numbers, n_labels=numbers, wanted=asked, memory_bytes=memory)
-def test_head_sizes__within_what_is_wanted_and_what_fits(
+def test_feature_counts__within_what_is_wanted_and_what_fits(
     n_docs: int, n_terms: int, n_labels: int, wanted: int | None, memory_bytes: int
 ) -> None:
-    sizes = head_sizes(n_docs, n_terms, n_labels, wanted, memory_bytes)
-    assert sizes.total == sizes.labels + sizes.words + sizes.waves >= 1
-    assert min(sizes.labels, sizes.words, sizes.waves) >= 0
-    assert sizes.total == 1 or cost(sizes, n_terms, n_labels) <= memory_bytes
-    assert sizes.labels + sizes.words <= n_terms
+    counts = feature_counts(n_docs, n_terms, n_labels, wanted, memory_bytes)
+    assert counts.total == counts.labels + counts.words + counts.waves >= 1
+    assert min(counts.labels, counts.words, counts.waves) >= 0
+    assert counts.total == 1 or cost(counts, n_terms, n_labels) <= memory_bytes
+    assert counts.labels + counts.words <= n_terms
     if wanted is None:
-        assert sizes.total <= n_docs
-        assert sizes.total == 1 or n_docs * sizes.total**2 <= module._HEAD_WORK
-        assert sizes.total <= module._HEAD_DIM
-        assert sizes.words <= module._HEAD_WORDS
-        assert sizes.waves <= module._HEAD_WAVES
+        assert counts.total <= n_docs
+        assert counts.total == 1 or n_docs * counts.total**2 <= module._WORK
+        assert counts.total <= module._MOST
+        assert counts.words <= module._WORDS
+        assert counts.waves <= module._WAVES
     else:
-        assert sizes.total <= wanted
-        assert sizes.waves == 0
+        assert counts.total <= wanted
+        assert counts.waves == 0
 
 
 @given(n_docs=numbers, n_terms=numbers, n_labels=numbers, wanted=asked, memory_bytes=memory)
-def test_head_sizes__labels_then_words_then_waves(
+def test_feature_counts__labels_then_words_then_waves(
     n_docs: int, n_terms: int, n_labels: int, wanted: int | None, memory_bytes: int
 ) -> None:
-    sizes = head_sizes(n_docs, n_terms, n_labels, wanted, memory_bytes)
-    assert sizes.labels >= 1
-    assert sizes.labels <= n_labels
-    if sizes.words:
-        assert sizes.labels == min(n_labels, n_terms)
-    if sizes.waves:
-        assert sizes.words == min(module._HEAD_WORDS, n_terms - sizes.labels)
+    counts = feature_counts(n_docs, n_terms, n_labels, wanted, memory_bytes)
+    assert counts.labels >= 1
+    assert counts.labels <= n_labels
+    if counts.words:
+        assert counts.labels == min(n_labels, n_terms)
+    if counts.waves:
+        assert counts.words == min(module._WORDS, n_terms - counts.labels)
 
 
 @given(n_docs=numbers, n_terms=numbers, n_labels=numbers, wanted=asked, memory_bytes=memory)
-def test_head_sizes__memory_is_the_reason_when_it_limits(
+def test_feature_counts__memory_is_the_reason_when_it_limits(
     n_docs: int, n_terms: int, n_labels: int, wanted: int | None, memory_bytes: int
 ) -> None:
     if wanted is not None:
         wanted = min(wanted, n_terms)  # more directions than words there are not
-    sizes = head_sizes(n_docs, n_terms, n_labels, wanted, memory_bytes)
-    unlimited = head_sizes(n_docs, n_terms, n_labels, wanted, ENDLESS)
-    assert sizes.total <= unlimited.total
+    counts = feature_counts(n_docs, n_terms, n_labels, wanted, memory_bytes)
+    unlimited = feature_counts(n_docs, n_terms, n_labels, wanted, ENDLESS)
+    assert counts.total <= unlimited.total
     assert "memory" not in unlimited.reason
-    if sizes.total < unlimited.total:
-        assert sizes.reason.startswith("memory")
-    if "memory" in sizes.reason:
-        assert cost(sizes.total + 1, n_terms, n_labels) > memory_bytes
+    if counts.total < unlimited.total:
+        assert counts.reason.startswith("memory")
+    if "memory" in counts.reason:
+        assert cost(counts.total + 1, n_terms, n_labels) > memory_bytes
     elif wanted is not None:
-        assert sizes.reason == "as asked for"
-        assert sizes.total == wanted
+        assert counts.reason == "as asked for"
+        assert counts.total == wanted
     else:
-        assert sizes == unlimited
+        assert counts == unlimited
 
 
 @given(n_docs=numbers, n_terms=numbers, n_labels=numbers, memory_bytes=memory, more=st.integers(1, 10**9))
-def test_head_sizes__more_memory_is_never_less(
+def test_feature_counts__more_memory_is_never_less(
     n_docs: int, n_terms: int, n_labels: int, memory_bytes: int, more: int
 ) -> None:
     one, other = (
-        head_sizes(n_docs, n_terms, n_labels, memory_bytes=limit)
+        feature_counts(n_docs, n_terms, n_labels, memory_bytes=limit)
         for limit in (memory_bytes, memory_bytes + more)
     )
     assert one.labels <= other.labels
@@ -120,10 +121,10 @@ def test_head_sizes__more_memory_is_never_less(
         ((100_000, 1000, 50, None, 1), (1, 0, 0)),
     ],
 )
-def test_head_sizes__by_hand(arguments: tuple[int, ...], expected: tuple[int, int, int]) -> None:
-    sizes = head_sizes(*arguments)
-    assert (sizes.labels, sizes.words, sizes.waves) == expected
-    assert sizes.total == sum(expected)
+def test_feature_counts__by_hand(arguments: tuple[int, ...], expected: tuple[int, int, int]) -> None:
+    counts = feature_counts(*arguments)
+    assert (counts.labels, counts.words, counts.waves) == expected
+    assert counts.total == sum(expected)
 
 
 @pytest.mark.parametrize(
@@ -141,12 +142,12 @@ def test_head_sizes__by_hand(arguments: tuple[int, ...], expected: tuple[int, in
         ((100_000, 50, 100, 400, 10**6), "no more than words"),
     ],
 )
-def test_head_sizes__says_why(arguments: tuple[int, ...], reason: str) -> None:
-    assert head_sizes(*arguments).reason == reason
+def test_feature_counts__says_why(arguments: tuple[int, ...], reason: str) -> None:
+    assert feature_counts(*arguments).reason == reason
 
 
-def test_head_sizes__two_gigabytes_unless_told() -> None:
+def test_feature_counts__two_gigabytes_unless_told() -> None:
     shape = 10**6, 10**6, 10**6
-    assert HEAD_BYTES == 2_000_000_000
-    assert head_sizes(*shape) == head_sizes(*shape, None, HEAD_BYTES)
-    assert head_sizes(*shape).total == 41  # 48 MB for each
+    assert PARTS_BYTES == 2_000_000_000
+    assert feature_counts(*shape) == feature_counts(*shape, None, PARTS_BYTES)
+    assert feature_counts(*shape).total == 41  # 48 MB for each

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tests import naive_heads as naive
-from tests.passes.conftest import CLOSE, dense_rows, sparse_rows, ugly_matrices
+from tests.rows import CLOSE, dense_rows, sparse_rows, ugly_matrices
 from threepass.parts.weighting import SCHEMES, Weighting
 
 every_scheme = pytest.mark.parametrize("scheme", SCHEMES)

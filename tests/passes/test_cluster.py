@@ -12,9 +12,11 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import dask
 import numpy as np
 import pytest
 
@@ -22,16 +24,28 @@ from tests.passes.test_checkpoints import assert_same
 from threepass import Corpus, InputError, MomentLabeler, StoreError, ThreepassError, ingest_planted
 from threepass.ingest.synthetic import Lengths, Planted
 from threepass.passes import checkpoints
-from threepass.passes.cluster import tasks as cluster_tasks
 from threepass.passes.cluster import workers as cluster
+from threepass.passes.cluster.tasks import Patience, cluster_results, news_to
 
 pytestmark = pytest.mark.slow
 PLANTED = Planted(6000, 300, 12, 4, words=Lengths(20, 16), labels=Lengths(2, 2), distinct=False, seed=3)
 PASSES = ("pairs", "triples", "labels")
+METHOD = "distributed.worker.multiprocessing-method"
+USUAL = Patience()
 
 
 def labeler(**parameters: Any) -> MomentLabeler:
     return MomentLabeler(4, **{"head_dim": 20, "whitening": "sketch", **parameters})
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _forked_workers() -> Iterator[None]:
+    """Fork workers from a process that has imported everything, as Dask's own tests do; it saves seconds."""
+    from distributed.utils import get_mp_context
+
+    with dask.config.set({METHOD: "forkserver"}):
+        get_mp_context().set_forkserver_preload(["distributed", "threepass.model.labeler", "pytest"])
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -51,16 +65,34 @@ def undisturbed(corpus: Corpus) -> MomentLabeler:
 
 @pytest.fixture(scope="module")
 def client() -> Iterator[Any]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cluster, "TTL", "6s")
-        with cluster.connected(cluster.Workers(2, memory="1GB", dashboard="127.0.0.1:0")) as client:
-            yield client
+    """Two workers for all tests; whatever a test does to them, Dask restarts them."""
+    patience = Patience(silent_worker=1)  # Dask makes it 5, and looks every second
+    where = cluster.Workers(2, memory="1GB", dashboard="127.0.0.1:0", patience=patience)
+    with cluster.connected(where) as client:
+        yield client
 
 
 @pytest.fixture(scope="module")
 def lonely() -> Iterator[Any]:
     """A cluster with a single worker."""
     with cluster.connected(cluster.Workers(1, dashboard="127.0.0.1:0")) as client:
+        yield client
+
+
+@pytest.fixture
+def one_loss(client: Any, lonely: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Dask itself gives a task up at the first worker that it loses, instead of the fourth."""
+    for each in (client, lonely):
+        monkeypatch.setattr(each.cluster.scheduler, "allowed_failures", 0)
+
+
+@contextmanager
+def in_threads(n_workers: int) -> Iterator[Any]:
+    """A cluster whose workers are threads of this process."""
+    from distributed import Client, LocalCluster
+
+    where = {"dashboard_address": "127.0.0.1:0"}
+    with LocalCluster(n_workers=n_workers, processes=False, **where) as inside, Client(inside) as client:
         yield client
 
 
@@ -114,6 +146,22 @@ def test_workers__killed_in_each_pass(
     assert_same(model, undisturbed)
 
 
+def warn() -> None:
+    logging.getLogger("distributed.worker.state_machine").warning("a task was cancelled")
+
+
+def test_workers__warnings_of_dask_are_not_shown(capfd: pytest.CaptureFixture[str]) -> None:
+    where = cluster.Workers(1, dashboard="127.0.0.1:0")
+    with dask.config.set({METHOD: "spawn"}), cluster.connected(where) as client:  # as users have it
+        client.run(warn)
+    assert capfd.readouterr().err == ""
+
+
+def test_workers__one_that_is_stopped(corpus: Corpus, undisturbed: MomentLabeler, client: Any) -> None:
+    progress = when(lambda: os.kill(pids(client)[1], signal.SIGSTOP), {"triples": 0.3})
+    assert_same(labeler().fit(corpus, client=client, progress=progress), undisturbed)
+
+
 def test_workers__the_only_one_killed_in_each_pass(
     corpus: Corpus, undisturbed: MomentLabeler, lonely: Any
 ) -> None:
@@ -123,79 +171,48 @@ def test_workers__the_only_one_killed_in_each_pass(
     assert_same(model, undisturbed)
 
 
-def warn() -> None:
-    logging.getLogger("distributed.worker.state_machine").warning("a task was cancelled")
-
-
-def test_workers__warnings_of_dask_are_not_shown(capfd: pytest.CaptureFixture[str]) -> None:
-    with cluster.connected(cluster.Workers(1, dashboard="127.0.0.1:0")) as client:
-        client.run(warn)
-    assert capfd.readouterr().err == ""
-
-
+@pytest.mark.exhaustive
 def test_workers__gone_with_who_would_restart_them(
-    corpus: Corpus, undisturbed: MomentLabeler, monkeypatch: pytest.MonkeyPatch
+    corpus: Corpus, undisturbed: MomentLabeler, lonely: Any
 ) -> None:
-    monkeypatch.setattr(cluster_tasks, "REVIVE_SECONDS", 2.0)
-    with cluster.connected(cluster.Workers(1, dashboard="127.0.0.1:0")) as client:
-        (nanny,) = client.cluster.workers.values()
-        progress = when(lambda: client.sync(nanny.close, timeout=1), {"triples": 0.3})
-        assert_same(labeler().fit(corpus, client=client, progress=progress), undisturbed)
-        assert nanny not in client.cluster.workers.values()
+    """A fit, with the patience that users have; for tasks alone see below."""
+    (nanny,) = lonely.cluster.workers.values()
+    progress = when(lambda: lonely.sync(nanny.close, timeout=1), {"triples": 0.3})
+    assert_same(labeler().fit(corpus, client=lonely, progress=progress), undisturbed)
+    assert nanny not in lonely.cluster.workers.values()
 
 
-def test_workers__one_that_is_stopped(corpus: Corpus, undisturbed: MomentLabeler, client: Any) -> None:
-    progress = when(lambda: os.kill(pids(client)[1], signal.SIGSTOP), {"triples": 0.3})
-    assert_same(labeler().fit(corpus, client=client, progress=progress), undisturbed)
-    client.wait_for_workers(2, timeout=60)
+def run_tasks(
+    client: Any,
+    function: Any,
+    items: list[int],
+    patience: Patience = USUAL,
+    on_news: Callable[[int, int], None] = lambda *_: None,
+) -> dict[int, Any]:
+    options: dict[str, Any] = {"number_of": int, "on_news": on_news, "patience": patience}
+    return dict(cluster_results(client, function, items, name="some", **options))
 
 
-def take_memory() -> None:
-    taken = []
-    for _ in range(30):
-        taken.append(np.ones(10_000_000))
-        time.sleep(0.02)
+def wait_a_little(item: int, topic: str) -> int:
+    tell, _ = news_to(topic)
+    tell(item, 0)
+    time.sleep(0.2)
+    return item
 
 
-def test_workers__over_their_memory(corpus: Corpus, undisturbed: MomentLabeler, client: Any) -> None:
-    before = set(pids(client))
-    greedy = client.submit(take_memory, pure=False, retries=0)
-    assert_same(labeler().fit(corpus, client=client), undisturbed)
-    deadline = time.monotonic() + 60
-    while set(pids(client)) == before and time.monotonic() < deadline:
-        time.sleep(0.1)
-    assert set(pids(client)) != before  # it was ended, and another one came
-    client.cancel([greedy], force=True)
-    client.wait_for_workers(2, timeout=60)
+def test_tasks__workers_gone_with_who_would_restart_them(lonely: Any) -> None:
+    (nanny,) = lonely.cluster.workers.values()
+    closing = threading.Thread(target=lambda: lonely.sync(nanny.close, timeout=1))
 
+    def on_news(number: int, _: int) -> None:
+        if number == 1 and not closing.ident:
+            closing.start()
 
-class HangOnce:
-    """A task that has begun and never ends, as when a disk does not answer; but only the first time."""
-
-    def __init__(self, mark: Path) -> None:
-        self.mark = mark
-
-    def __call__(self, item: int, topic: str) -> int:
-        tell, _ = cluster_tasks.news_to(topic)
-        tell(item, 0)
-        if item == 1 and not self.mark.exists():
-            self.mark.touch()
-            time.sleep(1000)
-        return item * item
-
-
-def run_tasks(client: Any, function: Any, items: list[int]) -> dict[int, Any]:
-    options: dict[str, Any] = {"number_of": int, "on_news": lambda *_: None}
-    return dict(cluster_tasks.cluster_results(client, function, items, name="some", **options))
-
-
-def test_tasks__one_that_hangs_gets_its_worker_restarted(
-    client: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(cluster_tasks, "STUCK_SECONDS", 2.0)
-    before = set(pids(client))
-    assert run_tasks(client, HangOnce(tmp_path / "hung"), [0, 1, 2]) == {0: 0, 1: 1, 2: 4}
-    assert set(pids(client)) != before
+    patience = Patience(revival=0.5, no_workers=20)
+    with dask.config.set({"distributed.deploy.lost-worker-timeout": "1h"}):  # then Dask forgets the lost one
+        assert run_tasks(lonely, wait_a_little, [0, 1, 2, 3], patience, on_news) == {0: 0, 1: 1, 2: 2, 3: 3}
+    closing.join()
+    assert nanny not in lonely.cluster.workers.values()
 
 
 class EndWorker:
@@ -213,17 +230,24 @@ class EndWorker:
         return item
 
 
+@pytest.mark.usefixtures("one_loss")
 def test_tasks__more_losses_than_dask_allows(lonely: Any, tmp_path: Path) -> None:
+    assert run_tasks(lonely, EndWorker(str(tmp_path), 2), [0, 1]) == {0: 0, 1: 1}
+    assert len(list(tmp_path.iterdir())) == 2  # Dask gives up after the first
+
+
+@pytest.mark.exhaustive
+def test_tasks__more_losses_than_dask_allows_by_default(lonely: Any, tmp_path: Path) -> None:
     assert run_tasks(lonely, EndWorker(str(tmp_path), 5), [0, 1]) == {0: 0, 1: 1}
     assert len(list(tmp_path.iterdir())) == 5  # Dask gives up after the fourth
 
 
-def test_tasks__one_that_always_ends_its_worker_is_told(
-    lonely: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(cluster_tasks, "MOST_LOSSES", 0)
+@pytest.mark.usefixtures("one_loss")
+def test_tasks__one_that_always_ends_its_worker_is_told(lonely: Any, tmp_path: Path) -> None:
     with pytest.raises(ThreepassError, match="Segment 1 of 'some' has lost its worker again and again"):
-        run_tasks(lonely, EndWorker(str(tmp_path), 1000), [1])  # beside it, others would be lost as often
+        # beside it, others would be lost as often
+        run_tasks(lonely, EndWorker(str(tmp_path), 1000), [1], Patience(losses=0))
+    assert len(list(tmp_path.iterdir())) == 1
 
 
 def divide(item: int, topic: str) -> float:
@@ -236,16 +260,58 @@ def test_tasks__an_error_is_raised(lonely: Any) -> None:
         run_tasks(lonely, divide, [2, 1, 0, 4])
 
 
-def test_tasks__a_cluster_without_workers(monkeypatch: pytest.MonkeyPatch) -> None:
-    from distributed import Client, LocalCluster
-
-    monkeypatch.setattr(cluster_tasks, "NO_WORKER_SECONDS", 1.5)
+def test_tasks__a_cluster_without_workers() -> None:
     with (
-        LocalCluster(n_workers=0, processes=False, dashboard_address=None) as empty,
-        Client(empty) as client,
-        pytest.raises(ThreepassError, match=r"without workers for 2 s\. Start some"),
+        in_threads(0) as client,
+        pytest.raises(ThreepassError, match=r"without workers for 0\.5 s\. Start some"),
     ):
-        run_tasks(client, divide, [1])
+        run_tasks(client, divide, [1], Patience(no_workers=0.5))
+
+
+def test_workers__one_that_was_stopped_is_replaced(client: Any) -> None:
+    """Dask takes ten seconds for this; the tests between wait for others."""
+    client.wait_for_workers(2, timeout=60)
+
+
+def take_memory() -> None:
+    taken = []
+    for _ in range(30):
+        taken.append(np.ones(10_000_000))
+        time.sleep(0.02)
+
+
+@pytest.mark.usefixtures("one_loss")
+def test_workers__over_their_memory(corpus: Corpus, undisturbed: MomentLabeler, client: Any) -> None:
+    before = set(pids(client))
+    greedy = client.submit(take_memory, pure=False, retries=0)
+    assert_same(labeler().fit(corpus, client=client), undisturbed)
+    deadline = time.monotonic() + 60
+    while set(pids(client)) == before and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert set(pids(client)) != before  # it was ended, and another one came
+    client.cancel([greedy], force=True)
+
+
+class HangOnce:
+    """A task that has begun and never ends, as when a disk does not answer; but only the first time."""
+
+    def __init__(self, mark: Path) -> None:
+        self.mark = mark
+
+    def __call__(self, item: int, topic: str) -> int:
+        tell, _ = news_to(topic)
+        tell(item, 0)
+        if item == 1 and not self.mark.exists():
+            self.mark.touch()
+            time.sleep(1000)
+        return item * item
+
+
+def test_tasks__one_that_hangs_gets_its_worker_restarted(client: Any, tmp_path: Path) -> None:
+    before = set(pids(client))
+    patience = Patience(silent_task=0.5)
+    assert run_tasks(client, HangOnce(tmp_path / "hung"), [0, 1, 2], patience) == {0: 0, 1: 1, 2: 4}
+    assert set(pids(client)) != before
 
 
 # -- resume -----------------------------------------------------------------------------------------------
@@ -295,11 +361,10 @@ def test_corpus__by_url(root: Path, undisturbed: MomentLabeler, client: Any) -> 
 
 def test_corpus__in_memory_with_workers_that_are_threads(root: Path, undisturbed: MomentLabeler) -> None:
     import fsspec
-    from distributed import Client, LocalCluster
 
     memory = fsspec.filesystem("memory")
     memory.put(str(root), "/corpora/c.zarr", recursive=True)
-    with LocalCluster(1, processes=False, dashboard_address=None) as inside, Client(inside) as client:
+    with in_threads(1) as client:
         assert_same(labeler().fit(Corpus.open("memory://corpora/c.zarr"), client=client), undisturbed)
 
 
@@ -337,12 +402,16 @@ def test_cluster__what_cannot_be(workers: cluster.Workers, message: str) -> None
 
 
 def test_cluster__nobody_answers(root: Path, corpus: Corpus, tmp_path: Path) -> None:
-    code = (
-        "from threepass.passes.cluster import workers; workers.PATIENCE = '1s'; "
-        "from threepass.cli.app import main; main()"
-    )
+    code = "from threepass.cli.app import main; main()"
     fit = ["fit", str(root), str(tmp_path / "m.zarr"), "--scheduler", "tcp://127.0.0.1:1"]
-    run = subprocess.run([sys.executable, "-c", code, *fit], capture_output=True, text=True, check=False)
+    dask_settings = {"DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT": "1s"}
+    run = subprocess.run(
+        [sys.executable, "-c", code, *fit],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=os.environ | dask_settings,
+    )
     assert run.returncode == 1
     assert run.stderr.startswith("threepass: No scheduler answers at tcp://127.0.0.1:1")
     assert list(tmp_path.iterdir()) == []

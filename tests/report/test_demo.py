@@ -10,7 +10,7 @@ import pytest
 import scipy.sparse
 from sklearn.feature_extraction.text import TfidfTransformer
 
-from tests.test_cli import check_one_line_error, threepass
+from tests.command import check_one_line_error, threepass
 from threepass import Corpus, MomentLabeler, StoreError, check
 from threepass.report.demo import neighbour_votes, run_demo
 

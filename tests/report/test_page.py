@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 import scipy.sparse
 
+from tests.command import check_one_line_error, threepass
 from tests.report.conftest import EVIL, Fitted
-from tests.test_cli import check_one_line_error, threepass
 from threepass import Corpus, MomentLabeler, StoreError, ingest_matrices, write_report
 from threepass.report.facts import embedded, fit_command, fit_python
 from threepass.report.measures import measure

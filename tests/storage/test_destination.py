@@ -1,8 +1,12 @@
 from __future__ import annotations
 
+import errno
+import fcntl
 import os
+import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +19,7 @@ from threepass.storage.destination import (
     new_file,
     partial_path,
     remove_unfinished,
+    take_lock,
     temporary_folder,
 )
 
@@ -127,3 +132,54 @@ def test_finished__stays_and_is_told(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
     (tmp_path / "file").unlink()
     assert last_finished() is None
+
+
+def test_lock__is_freed_when_its_process_is_killed(tmp_path: Path) -> None:
+    program = (
+        "import sys; from pathlib import Path; from threepass.storage.destination import take_lock\n"
+        "lock = take_lock(Path(sys.argv[1])); print(lock, flush=True); sys.stdin.read()"
+    )
+    holder = subprocess.Popen(
+        [sys.executable, "-c", program, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    with holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() != b"None\n"
+        assert take_lock(tmp_path) is None
+        holder.kill()
+    lock = take_lock(tmp_path)
+    assert lock is not None
+    os.close(lock)
+
+
+@pytest.mark.parametrize("change", [shutil.rmtree, lambda folder: folder.rename(folder.parent / "moved")])
+def test_lock__directory_that_its_last_owner_moved_or_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: Callable[[Path], object]
+) -> None:
+    (tmp_path / "d").mkdir()
+    flock = fcntl.flock
+
+    def late(lock: int, operation: int) -> None:
+        change(tmp_path / "d")
+        flock(lock, operation)
+
+    monkeypatch.setattr(fcntl, "flock", late)
+    assert take_lock(tmp_path / "d") is None
+
+
+def test_lock__file_system_without_locks__is_not_another_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: int) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    with pytest.raises(StoreError, match="could not be written: No locks available"):
+        ingest_matrices(*ONE, tmp_path / "d")
+
+
+def test_lock__file_that_is_a_link_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / ".lock").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(OSError, match="symbolic links"):
+        take_lock(tmp_path)
+    assert not (tmp_path / "elsewhere").exists()

@@ -1,8 +1,8 @@
-"""Tasks on the workers of a Dask cluster, through the loss of any of them.
+"""Tasks on the workers of a Dask cluster; they survive the loss of any worker.
 
-Dask itself runs a task again when its worker is gone, and gives up after a few times. Here it is handed in
-again even then; a task that nothing is heard of for long gets its worker restarted; and a cluster that stays
-without workers is told of instead of waited for without end.
+Dask repeats a task whose worker is lost, and gives up after a few losses. This module goes further: it
+submits the task again even then, restarts the worker of a task that has long been silent, requests new
+workers where none are left, and raises an error where none come.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from itertools import count
 from typing import Any, TypeVar
 
@@ -19,20 +20,32 @@ from ...errors import ThreepassError
 
 Item = TypeVar("Item")
 
-STUCK_SECONDS = 120.0
-"""A task that has begun and is silent for so long hangs. The very first ones compile, which takes a while."""
-NO_WORKER_SECONDS = 120.0
-REVIVE_SECONDS = 8.0
-"""Who restarts a worker gives up when it is killed while it starts: after so long, new ones are asked for."""
-MOST_LOSSES = 12
-"""Workers that a single task may lose beyond what Dask allows, before it is taken to be its fault."""
 _POLL_SECONDS = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """Limits on waiting for workers, in seconds where nothing else is said."""
+
+    silent_task: float = 120.0
+    """Without news of a running task, before its worker is restarted. The first tasks compile for long."""
+    silent_worker: float = 30.0
+    """Without a heartbeat of a worker, before the scheduler gives it up. Dask takes 5 at the least."""
+    restart: float = 30.0
+    """For a worker to restart."""
+    revival: float = 8.0
+    """Without any worker, before replacements are requested. Dask restarts lost workers sooner if it can."""
+    no_workers: float = 120.0
+    """Without any worker, before the run ends with an error."""
+    losses: int = 12
+    """Attempts at one task after the first, each of which lost as many workers as Dask allows."""
+
 
 _run_numbers = count()
 
 
 def news_to(topic: str) -> tuple[Callable[[int, int], None], str]:
-    """For use in a task: tells the client that so much of an item is done; and this worker's address."""
+    """Within a task: a function that tells the client how much of an item is done; the worker's address."""
     from distributed import get_worker
 
     worker = get_worker()
@@ -47,23 +60,31 @@ def cluster_results(
     name: str,
     number_of: Callable[[Item], int],
     on_news: Callable[[int, int], None],
+    patience: Patience = Patience(),
 ) -> Iterator[tuple[Item, Any]]:
-    """Every item and `function(item, topic)` of it, as they are done, in any order.
+    """Yield every item with its `function(item, topic)`, in the order in which they finish.
 
     Parameters
     ----------
     client
         A `distributed.Client`.
     function
-        May run several times for an item, even at once. It should tell news of it, see `news_to`.
+        May run several times for an item, even at once. It should report progress, see `news_to`.
     name
-        Task keys start with it, so that a dashboard shows it.
+        Start of the task keys, which a dashboard shows.
     number_of
-        The number by which news tell of an item.
+        The number of an item, by which `function` reports.
     on_news
-        Told this number, and how much of the item is done.
+        Called with this number and how much of the item is done.
+    patience
+        Limits on waiting for workers.
+
+    Raises
+    ------
+    ThreepassError
+        A task has lost its workers too often, or no workers are left.
     """
-    tasks = _Tasks(client, function, name, on_news, {number_of(item): item for item in items})
+    tasks = _Tasks(client, function, name, on_news, {number_of(item): item for item in items}, patience)
     try:
         yield from tasks.results()
     finally:
@@ -78,11 +99,13 @@ class _Tasks:
         name: str,
         on_news: Callable[[int, int], None],
         items: dict[int, Item],
+        patience: Patience,
     ) -> None:
-        # Keys differ from run to run: a cluster must not take a result of another corpus for this one's.
+        # keys differ from run to run: a cluster must not mistake the result of another corpus for this one's
         self._run = f"{name}-{os.getpid()}-{next(_run_numbers)}"
         self._topic = f"threepass-{self._run}"
-        self._client, self._function, self._items, self._on_news = client, function, items, on_news
+        self._client, self._function, self._items = client, function, items
+        self._on_news, self._patience = on_news, patience
         self._numbers: dict[Any, int] = {}  # by future
         self._attempts: Counter[int] = Counter()
         self._heard: dict[int, float] = {}
@@ -101,17 +124,17 @@ class _Tasks:
         from distributed import CancelledError, wait
 
         while self._numbers:
-            # as current: there may be other clients, and `wait` would ask the latest
+            # `wait` asks the current client, which by default is the latest one
             with suppress(TimeoutError, CancelledError), self._client.as_current():
                 wait(list(self._numbers), timeout=_POLL_SECONDS, return_when="FIRST_COMPLETED")
             for future in [future for future in self._numbers if future.status != "pending"]:
                 number = self._numbers.pop(future, None)
                 if number is None:
-                    continue  # a twin was faster
+                    continue  # a duplicate was faster
                 if future.status == "finished":
                     try:
                         result = future.result(timeout=_POLL_SECONDS)
-                    except (TimeoutError, CancelledError):  # it was lost with its worker, just now
+                    except (TimeoutError, CancelledError):  # its worker was lost at this moment
                         self._numbers[future] = number
                         continue
                     self._forget(number)
@@ -132,25 +155,25 @@ class _Tasks:
         self._numbers[future] = number
 
     def _forget(self, number: int) -> None:
-        """An item is done: so is whatever else was to do it."""
+        """Cancel duplicate tasks of a finished item."""
         self._heard.pop(number, None)
-        twins = [future for future, of in self._numbers.items() if of == number]
-        for twin in twins:
-            del self._numbers[twin]
-        if twins:
-            self._client.cancel(twins, force=True)
+        duplicates = [future for future, of in self._numbers.items() if of == number]
+        for duplicate in duplicates:
+            del self._numbers[duplicate]
+        if duplicates:
+            self._client.cancel(duplicates, force=True)
 
     def _try_again(self, number: int, future: Any) -> None:
         from distributed import KilledWorker
 
         error = future.exception() if future.status == "error" else None
         if error is not None and not isinstance(error, KilledWorker):
-            future.result()  # raises, with what happened on the worker
-        if self._attempts[number] > MOST_LOSSES:
+            future.result()  # raises the error, with the worker's traceback
+        if self._attempts[number] > self._patience.losses:
             raise ThreepassError(
                 f"Segment {number} of '{self._run.split('-')[0]}' has lost its worker again and again "
-                f"({self._attempts[number]} attempts). A worker that ends by itself mostly has too little "
-                "memory. Give workers more of it (--worker-memory), fewer threads each, or a memory_limit."
+                f"({self._attempts[number]} attempts). Workers that die mostly have too little memory. "
+                "Give them more (--worker-memory), fewer threads each, or a memory_limit."
             ) from error
         self._heard.pop(number, None)
         self._submit(number)
@@ -161,30 +184,36 @@ class _Tasks:
         self._on_news(number, done)
 
     def _look_after(self) -> None:
-        """Restart workers that hang; and do not wait for ever where there are none."""
+        """Restart workers that hang; replace workers where none are left, or give up."""
         now = time.monotonic()
+        patience = self._patience
         if self._client.nthreads():
             self._had_workers = self._revived = now
-        elif now - self._revived > REVIVE_SECONDS and self._client.cluster is not None:
-            self._revived = now
-            self._revive()
-        elif now - self._had_workers > NO_WORKER_SECONDS:
+        elif now - self._had_workers > patience.no_workers:
             raise ThreepassError(
-                f"The cluster has been without workers for {NO_WORKER_SECONDS:.0f} s. "
-                "Start some, and run the same command again: it goes on where it was."
+                f"The cluster has been without workers for {patience.no_workers:g} s. "
+                "Start some, and run the same command again: it resumes where it stopped."
             )
-        silent = [number for number, when in list(self._heard.items()) if now - when > STUCK_SECONDS]
+        elif now - self._revived > patience.revival and self._client.cluster is not None:
+            self._revive()
+            self._revived = time.monotonic()
+        silent = [number for number, when in list(self._heard.items()) if now - when > patience.silent_task]
         for number in silent:
             self._heard.pop(number, None)
             self._restart_workers_of(number)
 
     def _revive(self) -> None:
-        """Have a cluster of our own start its workers anew."""
+        """Let a cluster of this process start its workers anew."""
         cluster = self._client.cluster
-        wanted = len(cluster.worker_spec)
-        with suppress(Exception):  # it is tried again, or told of
-            cluster.scale(0)
-            cluster.scale(wanted)
+
+        async def start_anew() -> None:
+            wanted = len(cluster.worker_spec)
+            for number in (0, wanted):
+                cluster.scale(number)
+                await cluster  # else both at once, which changes nothing where workers keep their names
+
+        with suppress(Exception):  # there will be another attempt, or an error
+            cluster.sync(start_anew, callback_timeout=self._patience.restart)
 
     def _restart_workers_of(self, number: int) -> None:
         keys = {future.key for future, of in self._numbers.items() if of == number}
@@ -192,6 +221,6 @@ class _Tasks:
             address for address, processing in self._client.processing().items() if keys & set(processing)
         ]
         try:
-            self._client.restart_workers(workers, timeout=30, raise_for_error=False)
-        except (ValueError, TimeoutError):  # nobody is there to restart it: let another one do its work
+            self._client.restart_workers(workers, timeout=self._patience.restart, raise_for_error=False)
+        except (ValueError, TimeoutError):  # it cannot be restarted: another worker does its work
             self._submit(number)

@@ -1,8 +1,7 @@
-"""Workers for the command line: of its own, on this machine, or those of a cluster that runs already.
+"""Workers for the command line: its own, on this machine, or those of a running cluster.
 
-The workers of its own listen on the loopback interface alone, and speak to each other by certificates that
-are made for the occasion: nobody else on the machine can hand them work. What they write lies in a directory
-that is nobody else's.
+Its own workers listen on the loopback interface only, and authenticate by temporary certificates, so that no
+other user of the machine can submit tasks. They write into a directory that only this user can read.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ import signal
 import warnings
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from multiprocessing import resource_tracker
 from pathlib import Path
 from typing import Any
@@ -23,45 +22,43 @@ from dask.utils import parse_bytes
 
 from ...errors import InputError, ThreepassError
 from ...storage.destination import temporary_folder
+from .tasks import Patience
 
 LOOPBACK = "127.0.0.1"
 DASHBOARD = f"{LOOPBACK}:8787"
-TTL = "30s"
-"""A worker that gives no sign of life for so long is restarted."""
-
-
-PATIENCE = "20s"
-"""How long a scheduler may take to answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Workers:
-    """Which workers there shall be: none, where neither a number nor a scheduler is given."""
+    """The workers to use; none where neither a number nor a scheduler is given."""
 
     number: int = 0
     threads: int = 1
-    """Of each worker."""
+    """Threads of each worker."""
     memory: str = "auto"
-    """What each worker may take before it is restarted; `auto` is its share of the machine's."""
+    """Memory of each worker, which is restarted when it takes more; `auto` is its share of the machine's."""
     scheduler: str | None = None
-    """Address of a cluster that runs already, as in tcp://host:8786."""
+    """Address of a running cluster, as in tcp://host:8786."""
     tls: tuple[Path | None, Path | None, Path | None] = (None, None, None)
     """Certificate of the authority, own certificate, and own key, as Dask takes them."""
     dashboard: str = DASHBOARD
+    patience: Patience = field(default=Patience(), repr=False)
 
     @property
     def any(self) -> bool:
+        """Whether there are workers at all."""
         return self.number > 0 or self.scheduler is not None
 
     def check(self) -> None:
+        """Raise `InputError` where options contradict each other or cannot be read."""
         if self.number and self.scheduler:
             raise InputError(
-                f"Workers are either started here or there already. Found --workers {self.number} and "
+                f"Workers are either started here or run already. Found --workers {self.number} and "
                 f"--scheduler {self.scheduler}. Give one of them."
             )
         if any(self.tls) and not self.scheduler:
             raise InputError(
-                "Certificates are for a cluster that runs already. Found no --scheduler. Give its address."
+                "Certificates are for a running cluster. Found no --scheduler. Give its address."
             )
         try:
             parse_bytes(self.memory if self.memory != "auto" else "1")
@@ -73,18 +70,18 @@ class Workers:
 
 @contextmanager
 def connected(workers: Workers, report: Path | None = None) -> Iterator[Any]:
-    """A `distributed.Client` of these workers, or None where there shall be none.
+    """Yield a `distributed.Client` of these workers; None where there are none.
 
     Parameters
     ----------
     report
-        Where Dask's own account of the run shall be written, a page of HTML that needs no network.
+        File for Dask's performance report, an HTML page that needs no network.
     """
     workers.check()
     if not workers.any:
         if report is not None:
             raise InputError(
-                "A performance report tells of workers. Found neither --workers nor --scheduler. Give one."
+                "A performance report is about workers. Found neither --workers nor --scheduler. Give one."
             )
         yield None
         return
@@ -102,15 +99,20 @@ def _started(stack: ExitStack, workers: Workers) -> Any:
     from distributed import Client, LocalCluster
 
     folder = stack.enter_context(temporary_folder("threepass-workers-"))
-    # the loss of a worker is told of once, by us, and not by everybody who notices
-    for name in ("nanny", "scheduler", "core", "worker"):
+    # `tasks` reports a lost worker if it matters; every component of Dask would report it too
+    for name in ("nanny", "scheduler", "core", "worker", "client"):
         logging.getLogger(f"distributed.{name}").setLevel(logging.ERROR)
     logging.getLogger("tornado.application").setLevel(logging.CRITICAL)  # a browser that goes away
     stack.enter_context(
-        dask.config.set({"distributed.scheduler.worker-ttl": TTL, "temporary-directory": str(folder)})
+        dask.config.set(
+            {
+                "distributed.scheduler.worker-ttl": workers.patience.silent_worker,
+                "temporary-directory": str(folder),
+            }
+        )
     )
     try:
-        with warnings.catch_warnings(), _left_alone_by_ctrl_c():
+        with warnings.catch_warnings(), _shielded_from_ctrl_c():
             warnings.filterwarnings("ignore", message="Port .* is already in use")
             cluster = LocalCluster(
                 n_workers=workers.number,
@@ -120,7 +122,7 @@ def _started(stack: ExitStack, workers: Workers) -> Any:
                 dashboard_address=workers.dashboard,
                 local_directory=str(folder),
                 security=True,
-                silence_logs=logging.ERROR,  # of the workers; a task that is interrupted is no news
+                silence_logs=logging.CRITICAL,  # in the workers: errors of tasks are raised here
             )
     except (OSError, RuntimeError, TimeoutError) as error:
         raise ThreepassError(f"The workers could not be started: {error}. Try fewer of them.") from error
@@ -129,11 +131,11 @@ def _started(stack: ExitStack, workers: Workers) -> Any:
 
 
 @contextmanager
-def _left_alone_by_ctrl_c() -> Iterator[None]:
-    """Within, threads and processes are started that Ctrl-C does not reach: who started them ends them.
+def _shielded_from_ctrl_c() -> Iterator[None]:
+    """Start threads and processes that Ctrl-C does not reach; the process that starts them ends them.
 
-    What a thread blocks, the threads and processes that it starts block too, workers that are restarted among
-    them. The tracker of shared resources would also tell a terminal what workers that were killed left open.
+    Threads and processes inherit the signals that their parent blocks, and so do workers that are restarted.
+    The resource tracker starts without its warnings, which would list everything that killed workers left.
     """
     if "PYTHONWARNINGS" not in os.environ:
         os.environ["PYTHONWARNINGS"] = "ignore:resource_tracker"
@@ -157,7 +159,7 @@ def _joined(stack: ExitStack, workers: Workers) -> Any:
         else None
     )
     try:
-        client = Client(workers.scheduler, security=security, timeout=PATIENCE)
+        client = Client(workers.scheduler, security=security)
     except (OSError, TimeoutError, ValueError) as error:
         raise ThreepassError(
             f"No scheduler answers at {workers.scheduler}: {error}. Check the address, and the certificates."
