@@ -5,19 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from threepass.linalg import tall as module
-from threepass.linalg.tall import gaussian, gram, reorder_rows, row_slices, times_in_place
+from threepass.linalg.tall import gaussian, gram, reorder_rows, row_slices, times, times_in_place
 
-D = 50
-ROWS = [1, 7, 50, 1000]
+SLICE = 8192
+"""Rows that are worked on at a time."""
 dtypes = pytest.mark.parametrize("dtype", [np.float32, np.float64])
 
 
-@pytest.fixture(params=ROWS)
-def rows(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
-    """How many rows are worked on at a time."""
-    monkeypatch.setattr(module, "_ROWS", request.param)
-    return int(request.param)
+tall_matrices = pytest.mark.parametrize("D", [1, 50, SLICE, 2 * SLICE + 3])
 
 
 def whole_numbers(*shape: int, dtype: type = np.float32) -> np.ndarray:
@@ -27,8 +22,8 @@ def whole_numbers(*shape: int, dtype: type = np.float32) -> np.ndarray:
 
 @dtypes
 @pytest.mark.parametrize(("p", "q"), [(1, 1), (6, 6), (6, 2), (0, 3)])
-@pytest.mark.usefixtures("rows")
-def test_gram__equals_the_plain_product(p: int, q: int, dtype: type) -> None:
+@tall_matrices
+def test_gram__equals_the_plain_product(D: int, p: int, q: int, dtype: type) -> None:
     A, B = whole_numbers(D, p, dtype=dtype), whole_numbers(D, q, dtype=dtype)
     kept = A.copy(), B.copy()
     out = gram(A, B)
@@ -39,15 +34,16 @@ def test_gram__equals_the_plain_product(p: int, q: int, dtype: type) -> None:
         np.testing.assert_array_equal(array, before)
 
 
-@pytest.mark.usefixtures("rows")
-def test_gram__of_some_columns_of_a_wider_matrix() -> None:
+@tall_matrices
+def test_gram__of_some_columns_of_a_wider_matrix(D: int) -> None:
     wide = whole_numbers(D, 9)
     np.testing.assert_array_equal(gram(wide[:, :4], wide[:, :4]), wide[:, :4].T @ wide[:, :4])
 
 
-def test_gram__across_slices_in_double_precision(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_ROWS", 1)
-    column = np.array([[2**13], *[[1]] * 64], np.float32)  # single precision loses a one beside 2**26
+def test_gram__across_slices_in_double_precision() -> None:
+    column = np.zeros((65 * SLICE, 1), np.float32)
+    column[::SLICE] = 1
+    column[0] = 2**13  # single precision loses a one beside 2**26
     assert gram(column, column).tolist() == [[2**26 + 64]]
 
 
@@ -57,8 +53,8 @@ def test_gram__of_no_rows() -> None:
 
 @dtypes
 @pytest.mark.parametrize(("p", "r"), [(1, 1), (6, 6), (6, 2), (6, 0)])
-@pytest.mark.usefixtures("rows")
-def test_times_in_place__equals_the_plain_product(p: int, r: int, dtype: type) -> None:
+@tall_matrices
+def test_times_in_place__equals_the_plain_product(D: int, p: int, r: int, dtype: type) -> None:
     tall, small = whole_numbers(D, p, dtype=dtype), whole_numbers(p, r, dtype=np.float64)
     expected = tall @ small
     kept, rest = small.copy(), tall[:, r:].copy()
@@ -75,19 +71,17 @@ def test_times_in_place__of_no_rows() -> None:
     assert times_in_place(np.zeros((0, 3)), np.ones((3, 2))).shape == (0, 2)
 
 
-@pytest.mark.parametrize("n_threads", [2, 3, 8, None])
-def test_products__threads_do_not_change_a_bit(
-    n_threads: int | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module, "_ROWS", 300)
+@pytest.mark.parametrize("n_threads", [2, 3, None])
+def test_products__threads_do_not_change_a_bit(n_threads: int | None) -> None:
     rng = np.random.default_rng(0)
-    A = rng.standard_normal((4000, 60), dtype=np.float32)
-    A *= 10 ** rng.uniform(-3, 3, (4000, 1)).astype(np.float32)
-    small = rng.standard_normal((60, 40))
+    A = rng.standard_normal((4 * SLICE + 5, 20), dtype=np.float32)
+    A *= 10 ** rng.uniform(-3, 3, (len(A), 1)).astype(np.float32)
+    small = rng.standard_normal((20, 14))
     one, other = (gram(A, A, n) for n in (1, n_threads))
     np.testing.assert_array_equal(one, other)
     one, other = (times_in_place(A.copy(), small, n) for n in (1, n_threads))
     np.testing.assert_array_equal(one, other)
+    np.testing.assert_array_equal(times(A, small, n_threads), one)
 
 
 @pytest.mark.parametrize("step", [1, 3, 4096])
@@ -103,6 +97,7 @@ def test_row_slices__cover_every_row_once(n_rows: int, step: int) -> None:
 @dtypes
 @pytest.mark.parametrize("width", [0, 1, 7, 8, 9, 20])
 def test_reorder_rows__in_place(width: int, dtype: type) -> None:
+    D = 50
     tall = np.random.default_rng(width).standard_normal((D, width)).astype(dtype)
     order = np.random.default_rng(1).permutation(D)
     expected = tall[order]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,20 +14,16 @@ import scipy.optimize
 
 from tests import naive_moments as naive
 from tests.conftest import random_matrices
-from threepass import Corpus, InputError, ingest_matrices, ingest_planted
+from tests.moments.conftest import learn
+from tests.passes.conftest import run
+from threepass import InputError, ingest_matrices, ingest_planted
 from threepass.ingest.synthetic import Lengths, Planted, planted_truth
-from threepass.linalg.tall import row_slices
-from threepass.model.learn import Learned, Settings, learn
-from threepass.moments import error_bars
 from threepass.moments.error_bars import ErrorBars, half_directions, word_error_bars
 from threepass.moments.guarantee import Guarantee, guarantee
 from threepass.moments.pairs import Pairs, Statistics
 from threepass.moments.tensor import decompose
 from threepass.moments.triples import Triples, WhitenedMoments
 from threepass.moments.words import WordView
-from threepass.passes import tall
-from threepass.passes.runner import Runner
-from threepass.passes.segments import segments
 
 SIGMA = np.array([0.03, 0.02, 0.005])
 PI = np.array([0.5, 0.3, 0.2])
@@ -61,8 +58,7 @@ def test_guarantee__averages_of_a_corpus_are_the_same_with_and_without_self_pair
     for counts in (False, True):
         averages = []
         for drop in (False, True):
-            sums = Runner(1).run(Pairs(WordView(counts, drop), 23), corpus, segments(corpus, 1))
-            found = evaluated(Statistics.of(sums), drop)
+            found = evaluated(run(Pairs(WordView(counts, drop), 23), corpus).statistics, drop)
             averages.append((found.d2s, found.d3s, found.dls))
         assert averages[0] == pytest.approx(averages[1], rel=1e-12)
     n = (X > 0).sum(axis=1)
@@ -103,7 +99,7 @@ def replace_docs(found: Guarantee, n_docs: float) -> tuple[float, float, float]:
 def test_sentence__says_something_for_very_many_documents() -> None:
     few = statistics(*random_matrices(40, 15, 6))
     scale = 10**22
-    many = Statistics(*(int(getattr(few, name)) * scale for name in Statistics.__slots__))
+    many = Statistics(**{name: int(value) * scale for name, value in asdict(few).items()})
     found = evaluated(many)
     assert found.n_docs == 40 * scale
     assert found.says_something
@@ -148,26 +144,25 @@ def test_as_dict__is_json() -> None:
 COUNTS_DROP = WordView(counts=True, drop_self_pairs=True)
 
 
-def fitted(path: Path, n_docs: int, **settings: object) -> tuple[Corpus, Learned]:
+def fitted(path: Path, n_docs: int, **settings: Any) -> Any:
     """Four topics that share a tenth of their words."""
     model = Planted(
         n_docs, 200, 12, 4, Lengths(25, 22), Lengths(1, 1), distinct=False, topic_share=0.9, seed=5
     )
-    corpus = ingest_planted(model, path)
-    return corpus, learn(corpus, Settings(4, view=COUNTS_DROP, **settings), Runner(2))  # type: ignore[arg-type]
+    return learn(ingest_planted(model, path), 4, view=COUNTS_DROP, **settings)
 
 
-def true_errors(corpus: Corpus, learned: Learned) -> tuple[np.ndarray, np.ndarray]:
+def true_errors(fit: Any) -> tuple[np.ndarray, np.ndarray]:
     """L1 distance of each learned topic's words and labels from the true topic it resembles most."""
-    truth = planted_truth(corpus)
-    topics = learned.head.topics
-    distance = abs(topics.O[:, :, None] - truth.O[:, None, :]).sum(axis=0)
+    truth, topics = planted_truth(fit.corpus), fit.moments
+    O = topics.O[fit.corpus.term_ids]
+    distance = abs(O[:, :, None] - truth.O[:, None, :]).sum(axis=0)
     _, match = scipy.optimize.linear_sum_assignment(distance)
-    return abs(topics.O - truth.O[:, match]).sum(axis=0), abs(topics.Q - truth.Q[:, match]).sum(axis=0)
+    return abs(O - truth.O[:, match]).sum(axis=0), abs(topics.Q - truth.Q[:, match]).sum(axis=0)
 
 
 def test_error_bars__small_for_many_documents_and_larger_for_few(tmp_path: Path) -> None:
-    bars = [fitted(tmp_path / str(n), n)[1].error_bars for n in (20_000, 1000)]
+    bars = [fitted(tmp_path / str(n), n).moments.error_bars for n in (20_000, 1000)]
     for bar in bars:
         assert bar.words.shape == bar.labels.shape == (4,)
         assert np.isfinite(bar.words).all()
@@ -181,11 +176,12 @@ def test_error_bars__small_for_many_documents_and_larger_for_few(tmp_path: Path)
 
 @pytest.mark.parametrize("whitening", ["exact", "sketch"])
 def test_error_bars__are_about_as_large_as_the_errors(tmp_path: Path, whitening: str) -> None:
-    corpus, learned = fitted(tmp_path / "c", 6000, whitening=whitening)
-    words, labels = true_errors(corpus, learned)
+    fit = fitted(tmp_path / "c", 6000, whitening=whitening)
+    words, labels = true_errors(fit)
+    bars = fit.moments.error_bars
     assert words.max() < 0.3
-    assert 0.5 < np.median(learned.error_bars.words) / np.median(words) < 2
-    assert 0.3 < np.median(learned.error_bars.labels) / np.median(labels) < 3
+    assert 0.5 < np.median(bars.words) / np.median(words) < 2
+    assert 0.3 < np.median(bars.labels) / np.median(labels) < 3
 
 
 def test_half_directions__follow_the_order_of_the_whole_fit() -> None:
@@ -208,40 +204,39 @@ def test_half_directions__follow_the_order_of_the_whole_fit() -> None:
     np.testing.assert_allclose(abs(cosines), 1, atol=1e-6)
 
 
-@pytest.mark.parametrize(
-    ("rows", "hot", "frequent"), [(1, 512, 8192), (5, 0, 0), (22, 6, 9), (4096, 512, 512)]
-)
 @pytest.mark.parametrize("drop", [False, True])
-def test_word_error_bars__compare_with_m2_of_the_even_documents(
-    tmp_path: Path, drop: bool, rows: int, hot: int, frequent: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """However many words are looked at at a time, and summed in double precision."""
-    monkeypatch.setattr(error_bars, "row_slices", lambda n: row_slices(n, rows))
-    monkeypatch.setattr(tall, "HOT", hot)
-    monkeypatch.setattr(tall, "FREQUENT", frequent)
+@pytest.mark.parametrize("D", [23, 9000])
+def test_word_error_bars__compare_with_m2_of_the_even_documents(tmp_path: Path, D: int, drop: bool) -> None:
+    """Some thousand words at a time, of any rank."""
     X, Y = random_matrices(40, 23, 7)
-    corpus = ingest_matrices(X, Y, tmp_path / "c.zarr", block_bytes=700)
-    X = X[:, corpus.term_ids]
+    words = np.linspace(0, D - 1, 23).astype(int)
+    wide = np.zeros((40, D))
+    wide[:, words] = X
+    corpus = ingest_matrices(wide, Y, tmp_path / "c.zarr", block_bytes=700)
+    x = (wide[:, corpus.term_ids] > 0) * 1.0
     rng = np.random.default_rng(3)
     K = 11
-    O = rng.dirichlet(np.ones(23), K).T
+    O = rng.dirichlet(np.ones(D), K).T
     directions = rng.standard_normal((K, K))
-    work = Triples(WordView(drop_self_pairs=drop), rng.standard_normal((23, K), dtype=np.float32))
+    work = Triples(WordView(drop_self_pairs=drop), rng.standard_normal((D, K), dtype=np.float32))
     kept = O.copy()
-    errors = word_error_bars(O, work, Runner(1).run(work, corpus, segments(corpus, 1)), directions)
-    mu = naive.m2(X[::2], drop=drop) @ work.W @ directions
+    errors = word_error_bars(O, work, run(work, corpus).even, directions)
+    V, even = work.W.astype(np.float64) @ directions, x[::2]
+    mu = even.T @ (even @ V) - drop * even.sum(axis=0)[:, None] * V
     expected = [abs(naive.on_simplex(mu[:, k]) - O[:, k]).sum() for k in range(K)]
     np.testing.assert_allclose(errors, expected, rtol=1e-4)
     np.testing.assert_array_equal(O, kept)
 
 
 def test_error_bars__unwanted_are_unknown_and_change_nothing_else(tmp_path: Path) -> None:
-    _, with_bars = fitted(tmp_path / "a", 1000)
-    _, without = fitted(tmp_path / "b", 1000, error_bars=False)
+    with_bars = fitted(tmp_path / "a", 1000).moments
+    without = fitted(tmp_path / "b", 1000, error_bars=False).moments
+    assert np.isfinite(with_bars.error_bars.words).all()
     assert np.isnan(without.error_bars.words).all()
     assert np.isnan(without.error_bars.labels).all()
-    np.testing.assert_array_equal(with_bars.head.topics.O, without.head.topics.O)
-    np.testing.assert_array_equal(with_bars.head.topics.Q, without.head.topics.Q)
+    assert "No error bars" in without.guarantee().sentence
+    np.testing.assert_array_equal(with_bars.O, without.O)
+    np.testing.assert_array_equal(with_bars.Q, without.Q)
 
 
 def test_error_bars__even_documents_too_few_to_fit(tmp_path: Path) -> None:
@@ -249,12 +244,10 @@ def test_error_bars__even_documents_too_few_to_fit(tmp_path: Path) -> None:
     X[1::4, :4] = 1
     X[3::4, 4:] = 1  # all even documents are empty
     corpus = ingest_matrices(X, np.ones((20, 2)), tmp_path / "odd.zarr")
-    learned = learn(corpus, Settings(2), Runner(1))
-    assert learned.head.topics.O.shape == (8, 2)
-    assert np.isnan(learned.error_bars.words).all()
-    sigma, pi = learned.whitening.eigenvalues, learned.head.topics.pi
-    found = guarantee(learned.statistics, False, sigma, pi, learned.error_bars, 0.05)
-    assert "No error bars" in found.sentence
+    moments = learn(corpus, 2).moments
+    assert moments.O.shape == (8, 2)
+    assert np.isnan(moments.error_bars.words).all()
+    assert "No error bars" in moments.guarantee().sentence
 
 
 def test_sentence__small_bounds_without_the_documents_they_need() -> None:
