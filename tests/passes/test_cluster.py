@@ -189,8 +189,8 @@ def run_tasks(
     patience: Patience = USUAL,
     on_news: Callable[[int, int], None] = lambda *_: None,
 ) -> dict[int, Any]:
-    options: dict[str, Any] = {"number_of": int, "on_news": on_news, "patience": patience}
-    return dict(cluster_results(client, function, items, name="some", **options))
+    options: dict[str, Any] = {"on_news": on_news, "patience": patience}
+    return dict(cluster_results(client, function, {item: item for item in items}, name="some", **options))
 
 
 def wait_a_little(item: int, topic: str) -> int:

@@ -11,12 +11,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from ...corpus import dask_compat as _dask_compat  # noqa: F401  (sizes and tokens of sparse blocks)
 from ...corpus.store import Corpus
 from ...errors import StoreError, ThreepassError
 from ...storage.destination import temporary_folder
@@ -27,7 +28,7 @@ from ..kept_sums import write_partial
 from ..segments import Segment
 from ..stream import ReadAhead, Stream
 from ..work import S
-from .tasks import cluster_results, news_to
+from .tasks import Patience, cluster_results, news_to
 
 _ROUNDS = 3
 """How often sums may turn out to be damaged on their way before the disk is to blame."""
@@ -40,18 +41,19 @@ class Cluster:
     client: Any
     n_threads: int | None = None
     """Local threads, for what is done between the reads."""
+    patience: Patience = field(default_factory=Patience)
     shares_memory = False
 
     def reduce(self, read: Read[S], at_a_time: int | None, spill: bool) -> Total[S]:
         """Merge here what the workers sum; a limit of this process' memory does not bind them."""
         total = read.start
-        for part in _segment_sums(self.client, read):
+        for part in _segment_sums(self, read):
             total = total.grown(part, read.files)
         return total
 
 
-def _segment_sums(client: Any, read: Read[S]) -> Iterator[S]:
-    """The sums of each segment, in their order, each as soon as it and those before it are done."""
+def _segment_sums(cluster: Cluster, read: Read[S]) -> Iterator[S]:
+    """Yield the sums of each segment, in their order, each as soon as it and those before it are done."""
     work, segments, files, advance = read.work, read.left, read.files, read.advance
     of_number = {segment.number: segment for segment in segments}
     found: set[int] = set()  # what an earlier run has left
@@ -60,12 +62,12 @@ def _segment_sums(client: Any, read: Read[S]) -> Iterator[S]:
         """Yield whenever a segment's file may be ready."""
         yield
         for segment, told in cluster_results(
-            client,
+            cluster.client,
             remote,
-            missing,
+            {segment.number: segment for segment in missing},
             name=work.name,
-            number_of=lambda segment: segment.number,
             on_news=lambda number, done: advance(of_number[number], done),
+            patience=cluster.patience,
         ):
             files.log_segment(segment, *told)
             found.discard(segment.number)

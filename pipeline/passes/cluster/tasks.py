@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import count
@@ -55,10 +55,9 @@ def news_to(topic: str) -> tuple[Callable[[int, int], None], str]:
 def cluster_results(
     client: Any,
     function: Callable[[Item, str], Any],
-    items: Sequence[Item],
+    items: Mapping[int, Item],
     *,
     name: str,
-    number_of: Callable[[Item], int],
     on_news: Callable[[int, int], None],
     patience: Patience = Patience(),
 ) -> Iterator[tuple[Item, Any]]:
@@ -72,10 +71,10 @@ def cluster_results(
         May run several times for an item, even at once. It should report progress, see `news_to`.
     name
         Start of the task keys, which a dashboard shows.
-    number_of
-        The number of an item, by which `function` reports.
+    items
+        By the numbers by which `function` reports.
     on_news
-        Called with this number and how much of the item is done.
+        Called with such a number and how much of the item is done.
     patience
         Limits on waiting for workers.
 
@@ -84,7 +83,7 @@ def cluster_results(
     ThreepassError
         A task has lost its workers too often, or no workers are left.
     """
-    tasks = _Tasks(client, function, name, on_news, {number_of(item): item for item in items}, patience)
+    tasks = _Tasks(client, function, name, on_news, dict(items), patience)
     try:
         yield from tasks.results()
     finally:
