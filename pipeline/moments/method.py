@@ -45,7 +45,7 @@ _FEWEST_FOR_BARS = 20
 
 @dataclass(frozen=True, slots=True)
 class MomentSettings:
-    """What decides the topics, besides the corpus."""
+    """Settings that decide the topics, besides the corpus."""
 
     n_components: int = DEFAULT_TOPICS
     whitening: Literal["auto", "exact", "sketch"] = "auto"
@@ -65,7 +65,7 @@ class MomentSettings:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """How W becomes an exact whitening of the whole corpus."""
+    """Rotation that makes W an exact whitening of the whole corpus."""
 
     R: Array
     """(K, K'): W R is the exact one."""
@@ -81,7 +81,7 @@ class MomentMethod(Gatherer):
     corpus: Corpus
     n_threads: int | None = None
     stats: dict[str, Any] = field(default_factory=dict)
-    """What `fit_stats_` tells of it."""
+    """Numbers for `fit_stats_`."""
     sketch: Sketch | None = None
     pair_sums: PairSums | None = None
     whitening: Whitening | None = None
@@ -127,7 +127,7 @@ class MomentMethod(Gatherer):
         return topic_weights(self.tensor.eigenvalues, self.settings.prior)
 
     def topics(self) -> MomentTopics:
-        """What it has come to."""
+        """The finished topics."""
         whitening, tensor, statistics = self.whitening, self.tensor, self.statistics
         assert whitening is not None
         assert tensor is not None
@@ -158,7 +158,7 @@ class MomentMethod(Gatherer):
 
     @property
     def tall_bytes(self) -> int:
-        """Of a D x K matrix."""
+        """Bytes of a D x K matrix."""
         return 4 * self.corpus.n_terms * self.n_topics
 
 

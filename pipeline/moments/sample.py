@@ -18,7 +18,7 @@ from ..types import Array
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """How much is looked at."""
+    """Limits of the sample."""
 
     share: float = 0.07
     """Share of the blocks."""

@@ -1,4 +1,4 @@
-"""What a fit leaves on disk while it runs, so that a killed one goes on where it was.
+"""Files of a fit that runs, from which a killed fit goes on where it was.
 
 A run directory belongs to one fit: of this corpus, these settings and this version of the code. After every
 segment that is merged, the sums so far are written there, unless that would take more than a small share of
@@ -39,11 +39,11 @@ CODE = 3
 SHARE = 0.05
 """Share of the time since the fit began that may go into files."""
 _BYTES_PER_SECOND = 1e9
-"""How fast files are written, until that was seen."""
+"""Assumed speed of the disk, until files were written."""
 _SUMMED = 32_768
-"""Bytes of an input whose sum stands for them in a checksum."""
+"""Bytes of an input that are added up for a checksum."""
 INPUTS = "inputs-"
-"""How folders begin in which workers find the arrays of a pass."""
+"""Prefix of folders with the arrays of a pass, for workers."""
 _DESCRIPTION = "run.json"
 RUN_LOG = "run.jsonl"
 
@@ -59,7 +59,7 @@ class RunDirectory:
     written_bytes: int = 0
     write_seconds: float = 0.0
     reused: int = 0
-    """Segments that an earlier run has left the sums of."""
+    """Segments whose sums an earlier run has left."""
     computed: int = 0
     lock: Lock = field(default_factory=Lock)
     _reads: int = 0
@@ -93,7 +93,7 @@ class RunDirectory:
 
     @classmethod
     def none(cls) -> RunDirectory:
-        """Keeps nothing."""
+        """A run directory that keeps nothing."""
         return cls(None)
 
     def read(self, name: str, inputs: Sequence[Array], segments: Sequence[Segment]) -> ReadFiles:
@@ -118,7 +118,7 @@ class RunDirectory:
                 file.write(json.dumps(stamped) + "\n")
 
     def stats(self) -> dict[str, Any]:
-        """What was reused and what was written."""
+        """Segments that were reused or computed, and what files took."""
         return {
             "segments_reused": self.reused,
             "segments_computed": self.computed,
@@ -177,7 +177,7 @@ class ReadFiles:
                 older.unlink(missing_ok=True)
 
     def segment_path(self, number: int) -> Path:
-        """Where a worker puts the sums of a segment."""
+        """File for the sums of a segment, which a worker writes."""
         assert self.folder is not None
         return segment_path(self.folder, number)
 
@@ -209,12 +209,12 @@ class ReadFiles:
 
 
 def segment_path(folder: Path, number: int) -> Path:
-    """Where the sums of a segment are put."""
+    """File for the sums of a segment."""
     return folder / f"segment-{number:05d}"
 
 
 def segment_stamp(stamp: dict[str, Any], number: int) -> dict[str, Any]:
-    """What its file says that it is."""
+    """Stamp of a segment's file."""
     return {**stamp, "segment": number}
 
 

@@ -1,4 +1,4 @@
-"""How the corpus is cut for a pass: by its blocks and the accumulators' size alone, never by the workers."""
+"""Segments of a corpus for a pass: they depend on its blocks and the size of sums alone, not on workers."""
 
 from __future__ import annotations
 

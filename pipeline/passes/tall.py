@@ -22,7 +22,7 @@ from .sums import SPILL_BYTES, Sums, zeros
 
 @dataclass(frozen=True, slots=True)
 class Ranks:
-    """How words are summed, by their rank."""
+    """Limits of rank by which words are summed."""
 
     hot: int = 512
     """Words whose sums are made in double precision."""

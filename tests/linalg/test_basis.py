@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from threepass.linalg import tall
 from threepass.linalg.basis import orthonormal
 
 
@@ -67,27 +66,23 @@ def test_orthonormal__nothing_to_span(p: int) -> None:
     assert B.dtype == np.float32
 
 
-@pytest.mark.parametrize("rows", [1, 7, 1000])
-def test_orthonormal__in_place(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    M = np.random.default_rng(0).standard_normal((30, 6)).astype(np.float32)
+def test_orthonormal__in_place() -> None:
+    """Of two slices of rows and a bit."""
+    M = np.random.default_rng(0).standard_normal((20_000, 6)).astype(np.float32)
     before, expected = M.copy(), orthonormal(M)
     np.testing.assert_array_equal(M, before)
-    monkeypatch.setattr(tall, "_ROWS", rows)
     B = orthonormal(M, overwrite=True)
     assert B.base is M
     assert B.shape == M.shape
-    np.testing.assert_allclose(M, expected, atol=1e-6)
+    np.testing.assert_array_equal(M, expected)
     M[:, 3] = M[:, 1]
-    assert orthonormal(M, overwrite=True).shape == (30, 5)
+    assert orthonormal(M, overwrite=True).shape == (20_000, 5)
 
 
 @pytest.mark.parametrize("n_threads", [2, None])
-def test_orthonormal__threads_do_not_change_a_bit(
-    n_threads: int | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(tall, "_ROWS", 100)
-    M = np.random.default_rng(0).standard_normal((1000, 40)).astype(np.float32)
+def test_orthonormal__threads_do_not_change_a_bit(n_threads: int | None) -> None:
+    M = np.random.default_rng(0).standard_normal((20_000, 40)).astype(np.float32)
     M[:, 7] = M[:, 3]
     one, other = (orthonormal(M, n_threads=n) for n in (1, n_threads))
-    assert one.shape == (1000, 39)
+    assert one.shape == (20_000, 39)
     np.testing.assert_array_equal(one, other)

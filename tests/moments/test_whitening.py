@@ -17,6 +17,7 @@ from threepass import Corpus, InputError, ingest_matrices, ingest_planted
 from threepass.corpus.rows import SparseRows
 from threepass.ingest.synthetic import Lengths, Planted
 from threepass.moments import whitening as module
+from threepass.moments.method import DEFAULT_TOPICS
 from threepass.moments.sample import Sampling, read_sample, sample_product, sampled_blocks
 from threepass.moments.triples import WhitenedMoments
 from threepass.moments.whitening import (
@@ -137,6 +138,19 @@ def test_exact__whitens_a_planted_corpus(
     further = np.linalg.eigvalsh(M2)[::-1][K : K + len(whitening.further)]
     np.testing.assert_allclose(whitening.further, further, rtol=1e-6, atol=1e-12)
     assert_whitens(whitening, M2, 1e-7)
+
+
+def test_exact__where_lapack_gives_up_on_some_eigenvalues(monkeypatch: pytest.MonkeyPatch) -> None:
+    M2 = semidefinite(40, 40)
+    expected = exact_whitening(M2, 5)
+
+    def give_up(*_: Any, **__: Any) -> None:
+        raise np.linalg.LinAlgError
+
+    monkeypatch.setattr(scipy.linalg, "eigh", give_up)
+    found = exact_whitening(M2, 5)
+    np.testing.assert_allclose(found.eigenvalues, expected.eigenvalues)
+    np.testing.assert_allclose(abs(found.W), abs(expected.W), atol=1e-8)
 
 
 def test_exact__one_seed_one_result() -> None:
@@ -457,6 +471,16 @@ def test_learn__identical_documents_are_two_topics_at_most(tmp_path: Path, white
     assert moments.O.shape == (30, 2)
     assert moments.Q.shape == moments.pi.shape * 2
     np.testing.assert_allclose(moments.O.sum(axis=0), 1, rtol=1e-5)
+
+
+def test_learn__fewer_topics_than_the_default_are_a_note_and_no_labels_a_warning(tmp_path: Path) -> None:
+    X = np.repeat([[1, 1, 1, 0, 0], [0, 0, 1, 1, 1]], 30, axis=0)
+    corpus = ingest_matrices(X, np.zeros((60, 2)), tmp_path / "two.zarr")
+    with pytest.warns(UserWarning, match="No document has a label"):
+        fit = learn(corpus, DEFAULT_TOPICS)
+    assert fit.moments.n_topics == 2
+    assert fit.stats["notes"][0].startswith("Only 2 topics instead of 100")
+    assert fit.moments.Q.tolist() == [[0.5, 0.5]] * 2
 
 
 @pytest.mark.parametrize("whitening", ["exact", "sketch"])

@@ -25,7 +25,6 @@ from threepass.parts.refined import (
     TopicTrial,
 )
 from threepass.parts.selection import Shortlists
-from threepass.passes import kernels, tall
 from threepass.passes.cost import Size
 
 D, L, K = 17, 5, 3
@@ -72,26 +71,6 @@ def test_pass__one_em_step_makes_the_words_likelier() -> None:
         assert after > before + 1e-3
         before = after
         work = replace(work, log_O=np.log(O).astype(np.float32), log_pi=np.log(pi))
-
-
-@pytest.mark.parametrize("slab", [1, 3])
-def test_pass__does_not_depend_on_slabs(slab: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    X, Y = ugly_matrices(34, D, L)
-    work = em_pass(labels=True)
-    expected = arrays_of(summed(work, block_of(X, Y)))
-    monkeypatch.setattr(kernels, "SLAB", slab)
-    assert_close(arrays_of(summed(work, block_of(X, Y))), expected)
-
-
-@pytest.mark.parametrize(("hot", "frequent"), [(0, 0), (0, 5), (3, 3)])
-def test_pass__does_not_depend_on_which_words_are_summed_in_double(
-    hot: int, frequent: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    X, Y = ugly_matrices(34, D, L)
-    monkeypatch.setattr(tall, "HOT", hot)
-    monkeypatch.setattr(tall, "FREQUENT", frequent)
-    work = em_pass(labels=True)
-    assert_close(arrays_of(summed(work, *cut(X, Y, 10))), naive_sums(work, X, Y))
 
 
 def test_pass__needs_words_and_labels() -> None:

@@ -11,12 +11,11 @@ import pytest
 
 from tests import naive_heads as naive
 from tests.parts.learned import context_of, labelled_by_words, learned, words_of
-from tests.rows import CLOSE, assert_close, block_of, cut, normal, sparse_rows, summed, ugly_matrices
+from tests.rows import CLOSE, assert_close, cut, normal, sparse_rows, summed, ugly_matrices
 from threepass.parts.part import half
 from threepass.parts.ridge import STRENGTHS, Basis, Features, Ridge, RidgePart, WordDirections
 from threepass.parts.selection import Shortlists
 from threepass.parts.weighting import Weighting
-from threepass.passes import kernels
 from threepass.passes.cost import Size
 
 D, L = 17, 5
@@ -106,15 +105,6 @@ def test_pass__equals_the_plain_sums(n: int, m: int, scheme: Any) -> None:
     assert_close(sums.to_arrays(), naive.ridge_sums(naive_features(work.basis, work.weighting, X), Y))
     assert sums.gram[-1, -1] == n
     np.testing.assert_array_equal(sums.labels[:, -1], Y.sum(axis=0))
-
-
-@pytest.mark.parametrize("slab", [1, 3])
-def test_pass__does_not_depend_on_slabs(slab: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    X, Y = ugly_matrices(34, D, L)
-    work = Features(weighting_of(X), basis_of(), L)
-    expected = summed(work, block_of(X, Y)).to_arrays()
-    monkeypatch.setattr(kernels, "SLAB", slab)
-    assert_close(summed(work, block_of(X, Y)).to_arrays(), expected)
 
 
 @pytest.mark.parametrize("m", [0, 6])

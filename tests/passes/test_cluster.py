@@ -20,12 +20,16 @@ import dask
 import numpy as np
 import pytest
 
+from tests.passes.conftest import assert_identical, every_pass
 from tests.passes.test_checkpoints import assert_same
 from threepass import Corpus, InputError, MomentLabeler, StoreError, ThreepassError, ingest_planted
 from threepass.ingest.synthetic import Lengths, Planted
-from threepass.passes import checkpoints
+from threepass.passes.checkpoints import RunDirectory
 from threepass.passes.cluster import workers as cluster
+from threepass.passes.cluster.executor import Cluster
 from threepass.passes.cluster.tasks import Patience, cluster_results, news_to
+from threepass.passes.executors import Executor, Threads
+from threepass.passes.runner import Runner
 
 pytestmark = pytest.mark.slow
 PLANTED = Planted(6000, 300, 12, 4, words=Lengths(20, 16), labels=Lengths(2, 2), distinct=False, seed=3)
@@ -317,31 +321,43 @@ def test_tasks__one_that_hangs_gets_its_worker_restarted(client: Any, tmp_path: 
 # -- resume -----------------------------------------------------------------------------------------------
 
 
-def test_resume__from_what_workers_left(
-    corpus: Corpus, undisturbed: MomentLabeler, client: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def summed(corpus: Corpus, executor: Executor, folder: Path | None = None, share: float = 0.0) -> Any:
+    """The sums of every pass, and what became of the run directory; `share` of the time for totals."""
+    works = [given.work for given in every_pass(corpus.n_terms, corpus.n_labels, sizes=True).values()]
+    if folder is None:
+        return Runner(executor).read(works, corpus), None
+    with RunDirectory.at(folder, {}, share) as files:
+        return Runner(executor, files=files).read(works, corpus), files
+
+
+def assert_same_sums(sums: Any, corpus: Corpus) -> None:
+    for one, other in zip(sums, summed(corpus, Threads(2))[0], strict=True):
+        assert_identical(one, other)
+
+
+def test_sums__of_every_pass_are_those_of_threads(corpus: Corpus, client: Any) -> None:
+    for view in (corpus, corpus.head(int(corpus.block_rows[0]) - 1)):
+        assert_same_sums(summed(view, Cluster(client))[0], view)
+
+
+def test_resume__from_what_workers_left(corpus: Corpus, client: Any, tmp_path: Path) -> None:
     """No total is kept, only what workers have put there; and some of that is damaged."""
-    monkeypatch.setattr(checkpoints, "SHARE", 0.0)
-    whole = labeler().fit(corpus, client=client, run_dir=tmp_path / "run")
-    assert_same(whole, undisturbed)
+    _, whole = summed(corpus, Cluster(client), tmp_path / "run")
     left = sorted((tmp_path / "run").rglob("segment-*"))
-    assert len(left) == whole.fit_stats_["run"]["segments_computed"]
+    assert len(left) == whole.computed > 5
     left[1].write_bytes(left[1].read_bytes()[:-10])
     left[2].unlink()
-    again = labeler().fit(corpus, client=client, run_dir=tmp_path / "run")
-    assert_same(again, undisturbed)
-    assert again.fit_stats_["run"]["segments_computed"] == 2
-    assert again.fit_stats_["run"]["segments_reused"] == len(left) - 2
+    sums, again = summed(corpus, Cluster(client), tmp_path / "run")
+    assert_same_sums(sums, corpus)
+    assert again.computed == 2
+    assert again.reused == len(left) - 2
 
 
-def test_resume__with_threads_what_workers_began(
-    corpus: Corpus, undisturbed: MomentLabeler, client: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(checkpoints, "SHARE", 1e9)
-    labeler().fit(corpus, client=client, run_dir=tmp_path / "run")
-    again = labeler().fit(corpus, run_dir=tmp_path / "run")
-    assert again.fit_stats_["run"]["segments_computed"] == 0
-    assert_same(again, undisturbed)
+def test_resume__with_threads_what_workers_began(corpus: Corpus, client: Any, tmp_path: Path) -> None:
+    summed(corpus, Cluster(client), tmp_path / "run", share=1e9)
+    sums, again = summed(corpus, Threads(2), tmp_path / "run", share=1e9)
+    assert again.computed == 0
+    assert_same_sums(sums, corpus)
 
 
 def test_run_log__tells_where_segments_were_worked_on(corpus: Corpus, client: Any, tmp_path: Path) -> None:
