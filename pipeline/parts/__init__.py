@@ -1,1 +1,1 @@
-"""What a label's score is made of."""
+"""Parts of a label's score: how they learn, and what they add."""
