@@ -12,18 +12,8 @@ def smoothed(topics, smoothing):
     return (1 - smoothing) * np.asarray(topics, np.float64) + smoothing / len(topics)
 
 
-def posterior_by_products(X, topics, pi):
-    """(n, K) P[topic | document] from the dense X, by plain products: short documents only."""
-    P = np.zeros((len(X), len(pi)))
-    for d, x in enumerate(X):
-        for h, weight in enumerate(pi):
-            P[d, h] = weight * math.prod(topics[v, h] for v in np.flatnonzero(x))
-        P[d] /= P[d].sum()
-    return P
-
-
 def posterior(X, topics, pi):
-    """The same by sums of logarithms in double precision: documents of any length."""
+    """(n, K) P[topic | document] from the dense X, by sums of logarithms: documents of any length."""
     P = np.zeros((len(X), len(pi)))
     for d, x in enumerate(X):
         logs = [math.log(weight) + math.fsum(np.log(topics[x > 0, h])) for h, weight in enumerate(pi)]
@@ -32,7 +22,7 @@ def posterior(X, topics, pi):
     return P
 
 
-def dense_scores(F, A):
+def label_scores(F, A):
     """(n, L): the sum over columns of F_d A_l, from dense matrices in double precision."""
     out = np.zeros((len(F), len(A)))
     for d, f in enumerate(F):

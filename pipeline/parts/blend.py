@@ -23,7 +23,7 @@ _UNCALIBRATED = "a number between 0 and 1, uncalibrated: there were too few trai
 
 @dataclass(frozen=True, slots=True)
 class DocumentFeatures:
-    """What a blend makes of some documents before it looks at any label."""
+    """Features of some documents in every term of a blend, before any label is scored."""
 
     n_docs: int
     sides: tuple[Side, ...]
@@ -71,7 +71,7 @@ class Blend:
         return Words(X, self.weighting)
 
     def see(self, X: SparseRows) -> DocumentFeatures:
-        """What all parts make of some documents."""
+        """Features of some documents for all parts."""
         words = self.words(X)
         sides = tuple(side for part in self.parts for side in part.see(words))
         return DocumentFeatures(X.n_rows, sides, np.diff(X.indptr) > 0)
@@ -102,7 +102,7 @@ class Blend:
 
     @property
     def meaning(self) -> str:
-        """What scores mean, in words."""
+        """Meaning of the scores, in words."""
         if self.calibration is None:
             return _SHARES
         return _CALIBRATED if self.is_calibrated else _UNCALIBRATED
@@ -112,7 +112,7 @@ class Blend:
         return scores if self.calibration is None else self.calibration.apply(scores)
 
     def ranking(self, scores: Array, labels: slice) -> Array:
-        """What labels are ranked by: raw scores, or re-weighted probabilities where that was asked for."""
+        """Numbers to rank labels by: raw scores, or re-weighted probabilities where that was asked for."""
         return scores if self.emphasis is None else self.probabilities(scores) * self.emphasis[labels]
 
     def shown(self, ranking: Array) -> Array:
@@ -124,7 +124,7 @@ class Blend:
         return replace(self, emphasis=emphasis.astype(np.float32), plain=self)
 
     def evidence(self, X: SparseRows, label: int) -> list[Evidence]:
-        """What each part says of a label of one document."""
+        """Evidence of each part for a label of one document."""
         words = self.words(X)
         return [part.evidence(words, label) for part in self.parts]
 

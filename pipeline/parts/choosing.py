@@ -1,4 +1,4 @@
-"""What is chosen on held-out documents: the parts' options, calibration, and a threshold."""
+"""Choices made on held-out documents: options of the parts, the calibration, and a threshold."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Tried:
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """What was chosen, and how good it is on the documents it was chosen on."""
+    """A choice, and how good it is on the documents it was made on."""
 
     choice: Choice
     calibration: Calibration | None = None

@@ -193,9 +193,9 @@ class Cross(Pass[CrossMoment]):
     weighting: Weighting
     n_labels: int
     expected_entries: int = MOST_ENTRIES
-    """How large the cross moment may become, as far as that can be told before."""
+    """Entries that the cross moment may reach, estimated before the read."""
     most_entries: int = MOST_ENTRIES
-    """How many of them are kept."""
+    """Entries that are kept."""
     name = "cross"
 
     def needs(self, size: Size) -> Needs:

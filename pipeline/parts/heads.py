@@ -25,7 +25,7 @@ class Head:
         return any(part.refines for part in self.parts)
 
     def scorer(self, name: str) -> type[Scorer]:
-        """What remains of the part of this name.
+        """Class of the scorer that the part of this name becomes.
 
         Raises
         ------

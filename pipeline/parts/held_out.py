@@ -35,7 +35,7 @@ _FOLDS = 5
 
 @dataclass(frozen=True, slots=True)
 class HoldOut:
-    """Which documents choices are made on."""
+    """Share of the documents that choices are made on, and in how many folds."""
 
     share: float
     """Of all documents, those that are set aside."""

@@ -36,7 +36,7 @@ class PartsLearning(Gatherer):
         self.documents: Block | None = None
         """The held-out documents, until they are given back."""
         self.blend: Blend | None = None
-        """What was learned, until somebody takes it."""
+        """The blend that was learned, until somebody takes it."""
         self.remains: Sequence[Array] | None = None
         """Hollow arrays of a blend, once making it was pretended."""
 
@@ -58,7 +58,7 @@ class PartsLearning(Gatherer):
 
     @property
     def gatherers(self) -> list[Gatherer]:
-        """What the parts share, and the parts."""
+        """Gatherers that parts share, then the parts."""
         return [*self.context.shared.values(), *self.parts]
 
     def held(self) -> Sequence[Any]:
@@ -143,7 +143,7 @@ class PartsLearning(Gatherer):
         return chosen
 
     def tried(self, seed: int) -> Tried:
-        """What the parts say of the held-out documents."""
+        """Score the held-out documents by every part and option."""
         assert self.documents is not None
         words = Words(self.documents.X, self.context.weighting)
         return Tried.of(self.parts, words, self.documents.Y, seed, self.context.n_threads)
@@ -159,7 +159,7 @@ class PartsLearning(Gatherer):
         return "held-out training documents" if n_folds == 1 else f"{n_folds} folds of the training documents"
 
     def _judges(self, documents: Block) -> Iterator[PartsLearning]:
-        """What scores the held-out documents: these sums, or for each fold the sums of the other folds."""
+        """Learners that score the held-out documents: this one, or one of the others for each fold."""
         if self.hold_out.n_folds == 1:
             yield self
             return
@@ -197,7 +197,7 @@ def _summed(work: Pass[Any], documents: Block) -> Sums:
 
 
 class Prepare(Stage):
-    """What a part makes before a read, for that read."""
+    """Stage in which a part makes something for the read that follows."""
 
     def __init__(self, part: Part, read: int, name: str) -> None:
         self.name, self._part, self._read = name, part, read

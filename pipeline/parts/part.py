@@ -49,7 +49,7 @@ class Words:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What a part says of a label, for people to read."""
+    """Reasons of a part for a label, for people to read."""
 
     topics: Sequence[tuple[int, float, float]] = ()
     """Topic, its probability for the document, and its share of what all topics say for the label."""
@@ -76,14 +76,14 @@ class Scorer(ABC):
 
     name: ClassVar[str]
     described: ClassVar[str]
-    """What it scores labels by, in words."""
+    """In words, the thing that labels are scored by."""
     halved: ClassVar[Sequence[str]] = ()
     """Arrays to be saved in half precision, where that loses nothing."""
 
     @property
     @abstractmethod
     def terms(self) -> Sequence[Term]:
-        """What is added up."""
+        """Terms whose sum is this part's share of a score."""
 
     @abstractmethod
     def see(self, words: Words) -> Sequence[Side]:
@@ -96,7 +96,7 @@ class Scorer(ABC):
 
     @abstractmethod
     def arrays(self) -> dict[str, Array]:
-        """What is saved."""
+        """Arrays to save, by name."""
 
     def numbers(self) -> dict[str, float]:
         """Single numbers that are saved beside the arrays."""
@@ -118,7 +118,7 @@ class Scorer(ABC):
         """
 
     def evidence(self, words: Words, label: int) -> Evidence:
-        """Why it speaks for a label of one document, beyond what each word does."""
+        """Reasons for a label of one document, beyond those of single words."""
         del words, label
         return Evidence()
 
@@ -129,7 +129,7 @@ class Scorer(ABC):
 
 @dataclass(frozen=True, slots=True)
 class PartSettings:
-    """What decides the parts, besides the corpus."""
+    """Settings that decide the parts, besides the corpus."""
 
     head: str = "posterior"
     scheme: Scheme = "log"
@@ -143,7 +143,7 @@ class PartSettings:
 
 @dataclass(frozen=True)
 class Context:
-    """What parts are made from, and what they share."""
+    """Everything that parts are made from, and the gatherers that they share."""
 
     settings: PartSettings
     corpus: Corpus
@@ -167,7 +167,7 @@ class Context:
 
 @dataclass(frozen=True, slots=True)
 class Making:
-    """What making something takes."""
+    """Memory and work of making something."""
 
     nbytes: int = 0
     cost: Cost = field(default_factory=Cost)
@@ -182,7 +182,7 @@ class Trial(ABC):
 
     @abstractmethod
     def at(self, lists: Shortlists) -> dict[str, Array]:
-        """What `Part.pair_scores` takes, of each pair of the shortlists; pairs along the last axis."""
+        """Arrays for `Part.pair_scores`, with the pairs of the shortlists along the last axis."""
 
 
 class Part(Gatherer):
@@ -216,7 +216,7 @@ class Part(Gatherer):
         """Leave behind what `prepare` would, without memory."""
 
     def preparing(self, read: int) -> Making:
-        """What that takes."""
+        """Memory and work of `prepare`."""
         del read
         return Making()
 
@@ -228,11 +228,11 @@ class Part(Gatherer):
         return {}
 
     def own_options(self) -> Mapping[str, Sequence[float]]:
-        """What is chosen by the ranking of this part alone, before it is blended with others."""
+        """Values to try of options that are chosen by this part's own ranking, before it is blended."""
         return {}
 
     def options(self) -> Mapping[str, Sequence[float]]:
-        """What is chosen by the ranking of all parts together."""
+        """Values to try of options that are chosen by the ranking of all parts together."""
         return {}
 
     @abstractmethod
@@ -252,7 +252,7 @@ class Part(Gatherer):
 
     @abstractmethod
     def finishing(self) -> Making:
-        """What that takes."""
+        """Memory and work of `finish`."""
 
     @abstractmethod
     def remains(self) -> Sequence[Array]:

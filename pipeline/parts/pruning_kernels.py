@@ -247,7 +247,7 @@ def _dot(x: Array, y: Array) -> float:
 
 @jit
 def _emphasise(some: Array, of: Labels, scores: Array) -> None:
-    """What labels are ranked by, from their scores, in place; as `Blend.ranking` has it."""
+    """Turn scores into the numbers that labels are ranked by, in place; as `Blend.ranking` does."""
     for i in range(len(some)):
         if len(of.knots):
             scores[i] = interpolated(scores[i], of.knots, of.heights)
@@ -256,7 +256,7 @@ def _emphasise(some: Array, of: Labels, scores: Array) -> None:
 
 @jit
 def _ranked_at_most(scores: Array, level: float, of: Labels, emphasis: Array, out: Array) -> None:
-    """What labels of each tile are ranked by at most, if none has a memory above the level."""
+    """Bound the numbers that labels of each tile are ranked by, if none has a memory above the level."""
     for tile in range(len(scores)):
         out[tile] = scores[tile] + level
     for tile in range(len(emphasis)):

@@ -162,7 +162,7 @@ def stored_model(stored: Stored, O: Array, Q: Array, pi: Array) -> TopicModel:
 
 
 class TopicPart(Part):
-    """What parts that score by topics have in common: smoothing and temperature, and how they are tried."""
+    """Base of parts that score by topics: smoothing and temperature, and how they are tried."""
 
     @property
     def defaults(self) -> Choice:

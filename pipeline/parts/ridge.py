@@ -44,7 +44,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Basis:
-    """What features are made with."""
+    """Matrices that turn words into features."""
 
     B: Array
     """(D, q) float32: directions of words."""
@@ -213,7 +213,7 @@ class RidgePart(Part):
 
     @property
     def _summed(self) -> tuple[Features, FeatureSums]:
-        """What was summed in read 2, and by which features."""
+        """Features of read 2, and their sums."""
         assert self.features is not None
         assert self.sums is not None
         return self.features, self.sums

@@ -64,7 +64,7 @@ def interpolate(values: Array, xs: Array, ys: Array, out: Array) -> None:
 
 @jit
 def interpolated(value: float, xs: Array, ys: Array) -> np.float32:
-    """What `interpolate` makes of one value, to the last bit."""
+    """`interpolate` of one value, to the last bit."""
     if not value > xs[0]:
         return np.float32(ys[0])
     if value >= xs[-1]:

@@ -119,7 +119,7 @@ def _for_some_rows(
 
 
 def objective(measures: dict[str, float]) -> float:
-    """What choices are made by: AUC plus the mean of P@1, P@3 and P@5."""
+    """Goodness of a choice: AUC plus the mean of P@1, P@3 and P@5."""
     return measures["auc"] + (measures["p@1"] + measures["p@3"] + measures["p@5"]) / 3
 
 

@@ -24,7 +24,7 @@ class FeatureCounts:
     waves: int
     """Random waves of all these directions."""
     reason: str
-    """Which limit set their number."""
+    """The limit that set their number."""
 
     @property
     def total(self) -> int:

@@ -17,7 +17,7 @@ SCHEMES: tuple[str, ...] = get_args(Scheme)
 
 @dataclass(frozen=True)
 class Weighting:
-    """How counts become weights: tf · idf, rows of length 1.
+    """Map from counts to weights: tf · idf, rows of length 1.
 
     Parameters
     ----------

@@ -62,17 +62,17 @@ def random_case(kind: str, n: int = 12, n_labels: int = 100, seed: int = 0) -> C
     if "ridge" in kind:
         parts.append(ridge_of(A))
         sides.append(F)
-        scores += naive.dense_scores(F, A)
+        scores += naive.label_scores(F, A)
     if "memory" in kind:
         parts.append(memory_of(C))
         sides.append(sparse_rows(X, np.float32))
-        scores += naive.dense_scores(X, C.T)
+        scores += naive.label_scores(X, C.T)
     if "roots" in kind:
         parts.append(topics_of(Q, 2.0))
         sides.append(P)
-        scores += 2 * np.sqrt(naive.dense_scores(P, Q))
+        scores += 2 * np.sqrt(naive.label_scores(P, Q))
     if kind == "topics":
         parts.append(topics_of(Q))
         sides.append(P)
-        scores += naive.dense_scores(P, Q)
+        scores += naive.label_scores(P, Q)
     return blend_of(n_labels, *parts), seen_of(n, *sides), scores

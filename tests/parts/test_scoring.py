@@ -27,7 +27,7 @@ def top_labels(P: np.ndarray, Q: np.ndarray, k: int) -> tuple[np.ndarray, np.nda
 
 
 def check_top_labels(P: np.ndarray, Q: np.ndarray, k: int) -> None:
-    ref_labels, ref_scores = naive.top_labels(naive.dense_scores(P, Q), k)
+    ref_labels, ref_scores = naive.top_labels(naive.label_scores(P, Q), k)
     labels, scores = top_labels(P, Q, k)
     assert (labels.dtype, scores.dtype) == (np.int32, np.float32)
     np.testing.assert_array_equal(labels, ref_labels)
@@ -87,7 +87,7 @@ def test_all_scores__every_row_once(monkeypatch: pytest.MonkeyPatch, n: int, row
         seen[rows] += 1
         whole[rows] = scores
     assert (seen == 1).all()
-    np.testing.assert_array_equal(whole, naive.dense_scores(P, Q).reshape(n, 8))
+    np.testing.assert_array_equal(whole, naive.label_scores(P, Q).reshape(n, 8))
 
 
 @pytest.mark.parametrize("kind", ["ridge", "memory", "ridge + memory + roots"])
