@@ -17,6 +17,7 @@ from ..ingest.docstrings import PACKAGES, DocumentedObject, ingest_docstrings
 from ..metrics.measures import RankingSums, document_auc, ranking_sums
 from ..model.evidence import Explanation
 from ..model.labeler import MomentLabeler
+from ..model.predictor import Predictor
 from ..progress import Progress, begin
 from ..storage.destination import new_directory
 from ..types import Array
@@ -105,7 +106,7 @@ def run_demo(
         begin(progress, "baselines")
         scores |= {name: {key: made[key] for key in names} for name, made in _baselines(train, test).items()}
         mark("baselines")
-        predictions = _predictions(model, test, objects)
+        predictions = _predictions(model.predictor_, test, objects)
         texts = {number: documented.text for number, documented in enumerate(objects)}
         write_report(model, unfinished / REPORT, test, texts=texts, progress=progress)
         mark("report")
@@ -162,7 +163,7 @@ def neighbour_votes(X: Any, Y: Any, X_test: Any, n_neighbours: int = NEIGHBOURS)
         yield votes.toarray()
 
 
-def _predictions(model: MomentLabeler, test: Corpus, objects: list[DocumentedObject]) -> list[Prediction]:
+def _predictions(model: Predictor, test: Corpus, objects: list[DocumentedObject]) -> list[Prediction]:
     """Predictions for three held-out documents of medium length, from all parts of the corpus."""
     chosen: list[int] = []
     for third in range(3):

@@ -67,10 +67,10 @@ def test_calibration_and_bars() -> None:
 
 def test_topic_map__shows_every_topic(fitted: Fitted) -> None:
     topics = fitted.model.topics(5)
-    drawing = figures.topic_map(topics, fitted.model.word_topics_)
+    drawing = figures.topic_map(topics, fitted.model.moments.O)
     check_inside(drawing)
     assert all(f'href="#topic-{topic.number}"' in drawing for topic in topics)
-    assert figures.topic_map(topics, fitted.model.word_topics_) == drawing
+    assert figures.topic_map(topics, fitted.model.moments.O) == drawing
 
 
 def test_distances__are_hellinger() -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import copy
 import json
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from importlib.resources import files
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,8 @@ import scipy.sparse
 
 from tests.command import check_one_line_error, threepass
 from tests.report.conftest import EVIL, Fitted
-from threepass import Corpus, MomentLabeler, StoreError, ingest_matrices, write_report
+from threepass import Corpus, MomentLabeler, Predictor, StoreError, ingest_matrices, write_report
+from threepass.model.files import save_predictor
 from threepass.report.facts import embedded, fit_command, fit_python
 from threepass.report.measures import measure
 from threepass.report.page import render
@@ -106,8 +108,8 @@ def test_page__loads_nothing(page: Path) -> None:
 def test_page__is_the_same_every_time(fitted: Fitted, tmp_path: Path) -> None:
     first = render(fitted.model, fitted.test)
     assert render(fitted.model, fitted.test) == first
-    fitted.model.save(tmp_path / "m.zarr")
-    assert render(MomentLabeler.load(tmp_path / "m.zarr"), fitted.test) == first
+    save_predictor(fitted.model, tmp_path / "m.zarr", False)
+    assert render(Predictor.load(tmp_path / "m.zarr"), fitted.test) == first
 
 
 @pytest.mark.filterwarnings("ignore:.*the model was trained on:UserWarning")
@@ -132,7 +134,7 @@ def test_page__many_labels_stay_below_3_mb(tmp_path: Path) -> None:
 @pytest.mark.parametrize("n_components", [1, 2])
 def test_page__of_any_head_and_few_topics(head: Any, n_components: int, fitted: Fitted) -> None:
     X, Y = Corpus(fitted.test.root, fitted.test.info).to_scipy()
-    model = MomentLabeler(n_components, head=head, prior="uniform", error_bars=False).fit(X, Y)
+    model = MomentLabeler(n_components, head=head, prior="uniform", error_bars=False).fit(X, Y).predictor_
     text = render(model)
     assert Outline(text)
     assert ("on training documents that it had set aside" in text) == (head != "posterior")
@@ -158,9 +160,7 @@ def test_page__of_strange_statistics(fitted: Fitted) -> None:
         },
     ]
     for stats in strange:
-        model = copy.copy(fitted.model)
-        model.fit_stats_ = stats
-        text = render(model)
+        text = render(replace(fitted.model, fit_stats=stats))
         assert Outline(text)
         assert EVIL not in text
     assert "had not converged" in text
@@ -170,7 +170,7 @@ def test_page__of_strange_statistics(fitted: Fitted) -> None:
 def test_measures__against_one_document_at_a_time(fitted: Fitted) -> None:
     model, test = fitted
     measures = measure(model, test)
-    L = len(model.label_names_)
+    L = len(model.label_names)
     occurrences, found, predicted = np.zeros(L, int), np.zeros(L, int), np.zeros(L, int)
     _, Y = test.to_scipy()
     best, _ = model.predict_topk(test, 5)
@@ -186,7 +186,7 @@ def test_measures__against_one_document_at_a_time(fitted: Fitted) -> None:
     assert sum(band.found for band in measures.bands) == found.sum()
     assert sum(band.predicted for band in measures.bands) == predicted.sum()
     few = next(band for band in measures.bands if band.name == "30–99")
-    inside = (model.label_counts_ >= 30) & (model.label_counts_ <= 99)
+    inside = (model.label_counts >= 30) & (model.label_counts <= 99)
     assert few.recall == found[inside].sum() / occurrences[inside].sum()
     assert measures.scores["p@1"] == model.evaluate(test)["p@1"]
 
@@ -199,7 +199,7 @@ def test_examples__are_what_the_model_says(fitted: Fitted) -> None:
     X, Y = test.to_scipy()
     for example, same in zip(plain, running, strict=True):
         row = int(np.searchsorted(test.doc_ids, example.number))
-        true = {model.label_names_[i] for i in Y[[row]].indices.tolist()}
+        true = {model.label_names[i] for i in Y[[row]].indices.tolist()}
         assert {guess.label for guess in example.guesses if guess.right} | set(example.missed) == true
         words = {test.terms[i] for i in X[[row]].indices.tolist()}
         assert {piece.text for piece in example.pieces} == words
@@ -217,8 +217,11 @@ def test_embedded__cannot_leave_its_script() -> None:
 
 
 def test_reproduce__says_how_the_model_was_made() -> None:
-    assert fit_command(MomentLabeler()) == "threepass fit train.zarr model.zarr -k 100"
-    model = MomentLabeler(7, head="refined", random_state=3, memory_limit="4 GB", n_jobs=2)
+    def made(**parameters: Any) -> Any:
+        return SimpleNamespace(parameters=MomentLabeler(**parameters).get_params())
+
+    assert fit_command(made()) == "threepass fit train.zarr model.zarr -k 100"
+    model = made(n_components=7, head="refined", random_state=3, memory_limit="4 GB", n_jobs=2)
     assert fit_command(model) == (
         "threepass fit train.zarr model.zarr -k 7 --head refined --memory-limit '4 GB' --seed 3"
     )
@@ -227,7 +230,7 @@ def test_reproduce__says_how_the_model_was_made() -> None:
         "MomentLabeler(n_components=7, head='refined', memory_limit='4 GB', random_state=3)"
         '.fit(Corpus.open("train.zarr"))'
     )
-    assert fit_command(MomentLabeler(smoothing=0.2)) is None
+    assert fit_command(made(smoothing=0.2)) is None
 
 
 def test_write__refuses_to_replace(fitted: Fitted, tmp_path: Path) -> None:
@@ -241,7 +244,7 @@ def test_write__refuses_to_replace(fitted: Fitted, tmp_path: Path) -> None:
 
 def test_command(fitted: Fitted, tmp_path: Path) -> None:
     model, corpus, out = tmp_path / "m.zarr", tmp_path / "c.zarr", tmp_path / "r.html"
-    fitted.model.save(model)
+    save_predictor(fitted.model, model, False)
     X, Y = fitted.test.to_scipy()
     ingest_matrices(X[:, np.argsort(fitted.test.term_ids)], Y, corpus)
     run = threepass("report", model, out, "--corpus", corpus)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import html
 import re
 from dataclasses import replace
@@ -12,12 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.model.test_heads import labelled_by_words
-from tests.report.conftest import Fitted
+from tests.report.conftest import Fitted, labelled_by_words
 from threepass import MomentLabeler
 from threepass.ingest.matrices import ingest_matrices
 from threepass.model import evaluation
-from threepass.parts.heads import Head
+from threepass.parts.blend import Blend
 from threepass.report import facts
 from threepass.report.measures import measure
 from threepass.report.page import render
@@ -58,8 +56,7 @@ def test_headline__says_so_where_documents_were_seen(fitted: Fitted) -> None:
     assert "Judged on 40 of the documents that it was trained on: " in lead(page)
     assert "not seen" not in page
     assert re.search(r"<strong>.*how well the model remembers them", page)
-    older = copy.copy(model)
-    older.training_documents_ = None
+    older = replace(model, training_documents=None)
     said = "Judged on 40 documents; whether it had seen them cannot be told."
     assert facts.judged(older.evaluate(train.head(40))) == said
 
@@ -74,8 +71,8 @@ def test_scores__are_probabilities_only_where_they_were_calibrated(
     from threepass import ingest_matrices
 
     X, Y = labelled_by_words(n + 200)
-    model = MomentLabeler(3, head=kind).fit(X[:n], Y[:n])
-    assert model.head_.is_calibrated == is_calibrated
+    model = MomentLabeler(3, head=kind).fit(X[:n], Y[:n]).predictor_
+    assert model.blend.is_calibrated == is_calibrated
     page = render(model, ingest_matrices(X[n:], Y[n:], tmp_path / "test.zarr"))
     text = text_of(page)
     assert ("robabilit" in text) == is_calibrated
@@ -87,50 +84,44 @@ def test_scores__are_probabilities_only_where_they_were_calibrated(
 
 
 def test_scores__say_on_what_they_were_calibrated(fitted: Fitted) -> None:
-    model = copy.copy(fitted.model)
-    n = model.fit_stats_["held_out_docs"]
+    model = fitted.model
+    n = model.fit_stats["held_out_docs"]
     assert facts.calibrated_on(model) == f"These were {n} training documents."
     for stats in ({}, {"held_out_docs": "many", "chosen_on": 3}, {"held_out_docs": 0, "chosen_on": "x"}):
-        model.fit_stats_ = stats
-        assert facts.calibrated_on(model) == ""
+        assert facts.calibrated_on(replace(model, fit_stats=stats)) == ""
 
 
-@pytest.mark.parametrize("kind", ["posterior", "blend"])
-def test_errors__belong_to_the_topics_before_refinement(kind: Any, fitted: Fitted) -> None:
-    model = with_head(fitted.model, kind)
-    assert np.isfinite(model.error_bars_.words).all()
+@pytest.mark.parametrize("head", ["posterior", "refined", "blend"])
+def test_errors__stand_beside_the_topics_they_measure(head: Any) -> None:
+    model = MomentLabeler(3, head=head).fit(*labelled_by_words(400)).predictor_
     page = render(model)
-    is_refined = kind == "blend"
-    assert ("before refinement: error ±" in page) == is_refined
-    assert ("those shown here were refined since" in page) == is_refined
-    assert "error before refinement below 0.25" in page if is_refined else "error below 0.25" in page
+    for topic in model.topics():
+        assert topic.weight == model.moments.pi[topic.number]
+        error = f"error ± {topic.word_error:.2f} in words, ± {topic.label_error:.2f} in labels"
+        assert error in page
+    assert "before refinement" not in page
     assert facts.about_guarantee(model) in text_of(page)
 
 
-@pytest.mark.parametrize("kind", ["posterior", "refined", "ridge", "blend"])
-def test_guarantee__is_not_of_what_scores_labels(kind: Any, fitted: Fitted) -> None:
-    said = facts.about_guarantee(with_head(fitted.model, kind))
+@pytest.mark.parametrize("head", ["posterior", "refined", "ridge", "blend"])
+def test_guarantee__is_not_of_what_scores_labels(head: Any) -> None:
+    model = MomentLabeler(3, head=head).fit(*labelled_by_words(400)).predictor_
+    said = facts.about_guarantee(model)
     assert said.startswith("The theorem and the error bars are about the topics as the paper's method found")
-    assert ("nothing is promised" in said) == (kind != "posterior")
-    assert ("after their refinement" in said) == (kind in ("refined", "blend"))
-
-
-def with_head(model: MomentLabeler, kind: Any) -> MomentLabeler:
-    """The same model, with a head that says it is of this kind."""
-    changed = copy.copy(model)
-    changed.head_ = replace(model.head_, kind=kind)
-    return changed
+    assert ("nothing is promised" in said) == (head != "posterior")
+    for part in model.blend.parts:
+        assert part.described in said
 
 
 def test_report__evaluates_once(fitted: Fitted, monkeypatch: pytest.MonkeyPatch) -> None:
     looked_at: list[int] = []
-    plain = Head.see
+    plain = Blend.see
 
-    def spy(self: Head, X: Any) -> Any:
+    def spy(self: Blend, X: Any) -> Any:
         looked_at.append(X.n_rows)
         return plain(self, X)
 
-    monkeypatch.setattr(Head, "see", spy)
+    monkeypatch.setattr(Blend, "see", spy)
     measures = measure(fitted.model, fitted.test)
     explained = sum(2 + len(example.explanation.words) for example in measures.examples)
     assert sum(looked_at) == fitted.test.n_docs + explained
@@ -149,7 +140,7 @@ def test_sample__is_told(fitted: Fitted, monkeypatch: pytest.MonkeyPatch) -> Non
 @pytest.mark.filterwarnings(SEEN)
 def test_plurals__one_of_each(tmp_path: Path) -> None:
     corpus = ingest_matrices(np.ones((1, 3)), np.ones((1, 1)), tmp_path / "c.zarr")
-    model = MomentLabeler(1, head="posterior").fit(corpus)
+    model = MomentLabeler(1, head="posterior").fit(corpus).predictor_
     page = render(model, corpus)
     said = text_of(page)
     assert said.startswith("threepass report: 1 topic, 1 label ")
