@@ -115,7 +115,9 @@ def test_learned__each_is_documented_or_plain() -> None:
 
 
 @pytest.mark.parametrize(
-    "copied", [copy.copy, copy.deepcopy, lambda model: pickle.loads(pickle.dumps(model))], ids=["copy", "deepcopy", "pickle"]
+    "copied",
+    [copy.copy, copy.deepcopy, lambda model: pickle.loads(pickle.dumps(model))],
+    ids=["copy", "deepcopy", "pickle"],
 )
 def test_learned__is_copied(small_model: MomentLabeler, copied: Any) -> None:
     X, _ = random_matrices(50, 23, 7)
