@@ -16,7 +16,7 @@ from .pairs import Statistics
 
 @dataclass(frozen=True, slots=True)
 class Guarantee:
-    """What Theorem 1 promises with probability 1 - delta, and what was measured.
+    """Bounds that Theorem 1 promises with probability 1 - delta, and measured errors.
 
     The bounds are on the Euclidean distance of a topic's word and label distributions, and on its weight. Two
     distributions are never further apart than sqrt(2), and weights than 1: a larger bound says nothing.

@@ -45,7 +45,7 @@ class Directions:
 
 @dataclass
 class LabelSums(Sums):
-    """What pass 3 adds up for the paper."""
+    """Sums of pass 3."""
 
     label_counts: Array
     """(L,) int64: on how many documents each label is."""

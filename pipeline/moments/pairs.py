@@ -41,7 +41,7 @@ class Statistics(Sums):
 
 @dataclass
 class PairSums(Sums):
-    """What pass 1 adds up for the paper."""
+    """Sums of pass 1."""
 
     statistics: Statistics
     term_totals: Array

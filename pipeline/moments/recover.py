@@ -16,7 +16,7 @@ Prior = Literal["eigenvalues", "uniform"]
 
 @dataclass(frozen=True, slots=True)
 class Simplex:
-    """How each of some tall columns becomes a distribution.
+    """Map of tall columns to distributions.
 
     It takes the sign with more mass, for eigenvectors are known up to their sign, loses its negative entries,
     and adds up to 1. A column of nothing but zeros becomes uniform.

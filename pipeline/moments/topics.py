@@ -1,4 +1,4 @@
-"""What Algorithm 1 gives: topics, as the moments have them."""
+"""Topics as the moments have them: the result of Algorithm 1."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ _WORDS = 512
 
 @dataclass
 class HalfSums(Sums):
-    """What pass 2 adds up of every other document."""
+    """Sums of pass 2 over every other document."""
 
     pairs: Array
     """(K, K): z⊗z."""
@@ -39,7 +39,7 @@ class HalfSums(Sums):
 
 @dataclass
 class TripleSums(Sums):
-    """What pass 2 adds up for the paper, by the parity of a document's row.
+    """Sums of pass 2, by the parity of a document's row.
 
     What the even documents alone tell differs from the whole by chance, which gives the error bars.
     """
@@ -54,7 +54,7 @@ class TripleSums(Sums):
 
 @dataclass(frozen=True, slots=True)
 class WhitenedMoments:
-    """What pass 2 tells of all documents, or of the even ones."""
+    """Whitened moments of all documents, or of the even ones."""
 
     M2: Array
     """(K, K): W'M2W; the identity, as far as W was computed from these documents."""

@@ -37,7 +37,7 @@ class Whitening:
 
 
 def n_further(n_components: int) -> int:
-    """How many eigenvalues beyond K are kept, where there are so many."""
+    """Number of eigenvalues kept beyond K, where there are so many."""
     return max(10, n_components // 4)
 
 
@@ -133,7 +133,7 @@ def sketched_whitening(
 
 
 def rotation(eigenvalues: Array, M2: Array) -> tuple[Array, Array]:
-    """How to make a whitening exact, given what pass 2 measured: by Rayleigh–Ritz in the same subspace.
+    """Rotation that makes a whitening exact, from the measures of pass 2: Rayleigh–Ritz in the same subspace.
 
     Parameters
     ----------
@@ -179,7 +179,7 @@ def _orthonormal(matrix: Array, n_turns: int = 2, n_threads: int | None = None) 
 
 
 def _rank(values: Array) -> int:
-    """How many of the descending eigenvalues are clearly positive."""
+    """Number of clearly positive eigenvalues, of descending ones."""
     rank = int((values > RANK_TOLERANCE * max(values[0], 0)).sum()) if len(values) else 0
     if rank == 0:
         raise InputError(

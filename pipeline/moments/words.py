@@ -1,4 +1,4 @@
-"""How the moments see a document's words: present or counted, with or without a word's pair with itself."""
+"""View of a document's words in the moments: present or counted, with or without self-pairs."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ class WordView:
         return np.asarray(ends[X.indptr[1:]] - ends[X.indptr[:-1]])
 
     def pair_weight(self, n: Array) -> Array:
-        """How many ordered pairs of words a document of length n has."""
+        """Number of ordered pairs of words in a document of length n."""
         return n * (n - 1) if self.drop_self_pairs else n * n
 
     def triple_weight(self, n: Array) -> Array:
-        """How many ordered triples of words a document of length n has."""
+        """Number of ordered triples of words in a document of length n."""
         return n * (n - 1) * (n - 2) if self.drop_self_pairs else n * n * n

@@ -50,7 +50,7 @@ def add_documents(
 
 @jit
 def _room(indptr: Array, x_indptr: Array, docs_indptr: Array, docs: Array, most: int) -> int:
-    """As many entries as all rows may get."""
+    """Upper bound of the entries of all rows."""
     room = 0
     for label in range(len(indptr) - 1):
         room += min(most, _products(label, indptr, x_indptr, docs_indptr, docs))
@@ -118,7 +118,7 @@ def largest_entries(indptr: Array, indices: Array, values: Array, most: int) -> 
 
 @jit
 def _products(label: int, indptr: Array, x_indptr: Array, docs_indptr: Array, docs: Array) -> int:
-    """As many entries as a label's row may get."""
+    """Upper bound of the entries of a label's row."""
     total = indptr[label + 1] - indptr[label]
     for d in docs[docs_indptr[label] : docs_indptr[label + 1]]:
         total += x_indptr[d + 1] - x_indptr[d]

@@ -71,7 +71,7 @@ class Shortlists:
 
     @classmethod
     def joined(cls, lists: Sequence[Shortlists]) -> Shortlists:
-        """Those of several sets of documents, one after the other."""
+        """Shortlists of several sets of documents, one after the other."""
         lengths = np.concatenate([np.diff(some.indptr) for some in lists])
         return cls(
             np.concatenate([[0], np.cumsum(lengths)]),

@@ -34,7 +34,7 @@ class FeatureCounts:
 def feature_counts(
     n_docs: int, n_terms: int, n_labels: int, wanted: int | None = None, memory_bytes: int = PARTS_BYTES
 ) -> FeatureCounts:
-    """As many features as wanted, or as pay; fewer where memory does not suffice.
+    """Numbers of features: as many as asked for, or as pay; fewer where memory does not suffice.
 
     A direction takes 8 D bytes (in the basis, and once more when its words are put in the source's order) and
     40 L for the accumulators of running tasks and for what is solved; F'F itself 40 p² in the same way.

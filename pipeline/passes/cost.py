@@ -1,4 +1,4 @@
-"""What a pass takes, from shapes alone: bytes, and the work by which its time is projected and judged."""
+"""Bytes and work of a pass, from shapes alone; time is projected and judged by the work."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ..corpus.store import Corpus
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """How much there is to read."""
+    """Size of what is read."""
 
     n_docs: int
     x_nnz: int
@@ -50,7 +50,7 @@ class Cost:
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """What a pass takes for a number of documents."""
+    """Bytes and work of a pass over a number of documents."""
 
     sums: int = 0
     """Bytes of the sums of the whole corpus."""

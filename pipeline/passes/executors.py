@@ -1,4 +1,4 @@
-"""Where the tasks of a read run: on local threads here, on the workers of a cluster in `cluster`."""
+"""Executors of a read: local threads here, workers of a cluster in `cluster`."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Read(Generic[S]):
 
 
 class Executor(Protocol):
-    """What runs the tasks of a read."""
+    """Protocol of whatever runs the tasks of a read."""
 
     @property
     def n_threads(self) -> int | None:

@@ -1,4 +1,4 @@
-"""What this machine has, and how fast it does what passes consist of: matrix products and reaching rows."""
+"""Memory of this machine, and its speed at what passes consist of: matrix products and gathering rows."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _IDS = 400_000
 
 
 def available_bytes() -> int | None:
-    """What the system can still give to this process, or None where it does not tell."""
+    """Bytes that the system can still give to this process; None where it does not tell."""
     meminfo = Path("/proc/meminfo")
     if not meminfo.exists():
         return None

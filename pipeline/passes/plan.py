@@ -1,4 +1,4 @@
-"""What a fit will take, before anything is read; and what is given up when that is too much.
+"""Plan of a fit before anything is read: bytes and work, and what is given up when that is too much.
 
 The plan walks the fit's own list of stages without doing them (`stages.Stage.pretend`). To stay below a
 limit, fewer tasks run at a time, which leaves the model as it is; then sketch and features get narrower; at
@@ -45,7 +45,7 @@ class Planned:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How a fit will be run, and what it will take."""
+    """Layout and prices of a fit."""
 
     prices: tuple[Price, ...]
     """Of each stage, in their order."""

@@ -25,7 +25,7 @@ from .work import Pass, S, Together
 
 @dataclass(frozen=True, slots=True)
 class Runner:
-    """Where and how passes run."""
+    """Runs passes over a corpus, on an executor."""
 
     executor: Executor = field(default_factory=Threads)
     progress: Progress | None = None

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """How a fit is run: what a planner varies to stay below a limit."""
+    """Way of running a fit, which a planner varies to stay below a limit."""
 
     at_a_time: int
     """Tasks at a time; this alone depends on the machine."""
@@ -48,7 +48,7 @@ class Layout:
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """What a stage takes: bytes at its worst moment, and the least that it has to do."""
+    """Price of a stage: bytes at its worst moment, and the least work that it has to do."""
 
     name: str
     held: int
@@ -93,7 +93,7 @@ class Stage(ABC):
 
     @abstractmethod
     def price(self, layout: Layout, held: int) -> Price:
-        """What it takes, from shapes alone.
+        """Price the stage, from shapes alone.
 
         Parameters
         ----------
@@ -103,10 +103,10 @@ class Stage(ABC):
 
 
 class Gatherer(ABC):
-    """Whatever sums something while the corpus is read, and makes something of it between the reads."""
+    """Base of everything that sums while the corpus is read, and works between the reads."""
 
     def passes(self, read: int) -> Sequence[Pass[Any]]:
-        """What it sums in the read of this number, from 1 on; most reads nothing."""
+        """Passes of the read of this number, from 1 on; none in most reads."""
         del read
         return ()
 

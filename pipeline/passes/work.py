@@ -18,7 +18,7 @@ S = TypeVar("S", bound=Sums)
 
 
 class Pass(ABC, Generic[S]):
-    """What one read of the corpus adds up: a dataclass of settings and arrays.
+    """Base of a pass: a dataclass of settings and arrays that sums over documents.
 
     It knows nothing of segments, tasks or disks.
     """
@@ -38,7 +38,7 @@ class Pass(ABC, Generic[S]):
 
     @abstractmethod
     def needs(self, size: Size) -> Needs:
-        """What so many documents take at the least; shapes alone decide it."""
+        """Bytes and work for so many documents; shapes alone decide it."""
 
     def inputs(self) -> list[Array]:
         """Every array that the pass was made with."""

@@ -72,7 +72,7 @@ def open_marked(
 
 
 def _other_version(location: Location, found: Any, version: int, noun: str, command: str) -> str:
-    """What to say of a store of another version."""
+    """Message about a store of another version."""
     told = f"{location} has {noun} format version {str(found)[:20]}; this threepass reads version {version}."
     if not (isinstance(found, int) and found < version):
         return f"{told} Upgrade threepass, or make it again with: {command}"
