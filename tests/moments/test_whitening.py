@@ -384,7 +384,7 @@ def test_learn__words_outside_the_sample_are_learned_too(tmp_path: Path) -> None
     assert overlap.min() > 0.97
 
 
-@pytest.mark.parametrize("n_words", [0, 2, 20])
+@pytest.mark.parametrize("n_words", [0, 2, pytest.param(20, marks=pytest.mark.exhaustive)])
 def test_learn__a_sample_with_few_words_or_none_spoils_nothing(tmp_path: Path, n_words: int) -> None:
     X = np.random.default_rng(0).poisson(0.3, (900, 30))
     X[300:600] = 0
