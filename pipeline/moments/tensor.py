@@ -186,7 +186,7 @@ def power_method(
     iterations, converged = 0, True
 
     def climb(V: Array) -> tuple[Array, Array, bool]:
-        """Climb from the columns of V on T less the pairs found: end points, values, and whether they rest."""
+        """Climb from the columns of V on T less the pairs found: end points, values, and if they rest."""
         nonlocal iterations
         for step in range(n_iter + 1):
             G = pair_contractions(T, V) - (U * lambdas) @ (U.T @ V) ** 2  # (K, n)
