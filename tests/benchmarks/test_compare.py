@@ -41,11 +41,19 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_compare__from_end_to_end(data: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("methods", "ks"),
+    [
+        (["threepass", "leml"], [5]),
+        pytest.param(["threepass", "threepass-paper", "leml"], [3, 5], marks=pytest.mark.exhaustive),
+    ],
+    ids=len,
+)
+def test_compare__from_end_to_end(methods: list[str], ks: list[int], data: Path, tmp_path: Path) -> None:
     contest = Contest(prepare_split("tiny", data, tmp_path), tmp_path, threads=2)
-    result = compare(contest, "tiny", ["threepass", "threepass-paper", "leml"], [3, 5], tmp_path / "out")
+    result = compare(contest, "tiny", methods, ks, tmp_path / "out")
     rows = {(row["method"], row["k"]): row for row in result["rows"]}
-    assert len(rows) == 6
+    assert len(rows) == len(ks) * len(methods)
     assert all(row["status"] == "done" for row in rows.values()), rows
     assert rows["threepass", 5]["p@1"] > 0.8
     assert rows["leml", 5]["p@1"] > 0.5
@@ -53,24 +61,28 @@ def test_compare__from_end_to_end(data: Path, tmp_path: Path) -> None:
         assert 0 < row["train_seconds"] < row["process_seconds"]
         assert 1e7 < row["train_peak_bytes"] < 2e9
         assert row["model_bytes"] > 0
-    assert rows["leml", 3]["chosen"] == rows["leml", 5]["chosen"]
+    assert rows["leml", ks[0]]["chosen"] == rows["leml", 5]["chosen"]
     curve = rows["leml", 5]["curve"]
     chosen = rows["leml", 5]["chosen"]["n_outer"]
     assert curve[chosen - 1]["p@1"] == pytest.approx(rows["leml", 5]["p@1"])
     assert curve[chosen - 1]["seconds"] == rows["leml", 5]["train_seconds"]
     assert json.loads((tmp_path / "out" / "results.json").read_text()) == json.loads(json.dumps(result))
     assert "LEML" in (tmp_path / "out" / "table.md").read_text()
-    for name in ("auc_by_k", "memory_by_k", "quality_by_seconds"):
+    for name in ["auc_by_k", "memory_by_k"] * (len(ks) > 1) + ["quality_by_seconds"]:
         assert (tmp_path / "out" / f"{name}.png").read_bytes().startswith(PNG)
 
 
-def test_compare__other_methods_and_those_that_do_not_run(data: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("method", ["ova", pytest.param("wsabie", marks=pytest.mark.exhaustive)])
+def test_compare__other_methods(method: str, data: Path, tmp_path: Path) -> None:
     contest = Contest(prepare_split("tiny", data, tmp_path, test_docs=20), tmp_path, threads=1)
     assert contest.test.n_docs == 20
-    for method in ("wsabie", "ova"):
-        row = contest.run(method, 5)
-        assert row["status"] == "done", row
-        assert row["p@1"] > 0.3
+    row = contest.run(method, 5)
+    assert row["status"] == "done", row
+    assert row["p@1"] > 0.3
+
+
+def test_compare__methods_that_do_not_run(data: Path, tmp_path: Path) -> None:
+    contest = Contest(prepare_split("tiny", data, tmp_path, test_docs=20), tmp_path, threads=1)
     contest.timeout = 60
     refused = contest.run("leml", 0)
     assert refused["status"] == "refused"
