@@ -17,6 +17,7 @@ from sklearn.exceptions import NotFittedError
 from tests.conftest import random_matrices
 from threepass import MomentLabeler, StoreError, ingest_matrices
 from threepass.model.files import open_model
+from threepass.model.summary import describe_model, render_model
 from threepass.storage import guard
 
 X, Y = random_matrices(300, 23, 7)
@@ -303,3 +304,38 @@ def test_load__names_of_other_labels_are_refused(copy: Path) -> None:
     root.create_array("names/labels/offsets", data=offsets[:-1], overwrite=True)
     with pytest.raises(StoreError, match="damaged"):
         MomentLabeler.load(copy)
+
+
+# -- a fit that saves as it goes -----------------------------------------------------------------------------
+
+
+def test_fit_to__saves_what_it_fits_and_keeps_its_log(tmp_path: Path) -> None:
+    corpus = ingest_matrices(X, Y, tmp_path / "c.zarr")
+    model = MomentLabeler(2, head="posterior")
+    assert model.fit_to(corpus, tmp_path / "m.zarr", run_log=tmp_path / "run.jsonl") is model
+    loaded = MomentLabeler.load(tmp_path / "m.zarr")
+    np.testing.assert_array_equal(
+        loaded.word_topics_, MomentLabeler(2, head="posterior").fit(X, Y).word_topics_
+    )
+    assert list(loaded.fit_stats_["seconds"])[-1] == "save"
+    lines = (tmp_path / "run.jsonl").read_text().splitlines()
+    assert all(json.loads(line) for line in lines)
+    assert len(lines) >= 3
+    assert not (tmp_path / "m.zarr.run").exists()
+    with pytest.raises(StoreError, match=r"exists already.*overwrite"):
+        model.fit_to(corpus, tmp_path / "m.zarr")
+    model.fit_to(corpus, tmp_path / "m.zarr", overwrite=True)
+
+
+def test_describe__a_saved_model(saved: Path, model: MomentLabeler) -> None:
+    said = describe_model(saved)
+    assert (said["topics"], said["terms"], said["labels"]) == (2, 23, 7)
+    assert said["bytes_on_disk"] > 1000
+    assert said["parameters"] == model.get_params()
+    text = render_model(json.loads(json.dumps(said)))
+    assert text.startswith("a model with the head blend: 2 topics, 23 terms, 7 labels\n")
+    assert "learned from 300 documents" in text
+    assert "takes words as columns" in text
+    html = model._repr_mimebundle_()["text/html"]
+    assert "reads of the corpus" in html
+    assert "reads of the corpus" not in MomentLabeler()._repr_mimebundle_()["text/html"]
