@@ -1,1 +1,1 @@
-"""What is learned: the estimator, its guarantee, and how it is saved."""
+"""Models: the estimator that learns, the predictor that labels, and their files."""

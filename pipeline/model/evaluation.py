@@ -84,7 +84,7 @@ class Measured:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What is measured, of which blend."""
+    """Measures to take, of a blend."""
 
     blend: Blend
     ks: tuple[int, ...]
@@ -194,7 +194,7 @@ def measured(
     auc: bool | Literal["all"] = True,
     progress: Progress | None = None,
 ) -> Scores:
-    """What `Predictor.evaluate` gives back."""
+    """Result of `Predictor.evaluate`."""
     _check_documents(model, X, Y)
     if not ks or min(ks) < 1:
         raise InputError(f"ks are depths of the ranking. Found {ks!r}. Pass some, as in (1, 3, 5).")

@@ -1,4 +1,4 @@
-"""What a model knows, for people to look at: its topics, and why it put a label on a document."""
+"""Evidence for people to look at: topics, and why a document got a label."""
 
 from __future__ import annotations
 

@@ -278,7 +278,7 @@ def _blend(stored: _Stored, head: dict[str, Any], moments: MomentTopics) -> Blen
 
 
 def _training_documents(stored: _Stored, numbers: Any) -> TrainingDocuments | None:
-    """What tells them from others."""
+    """Read what tells the training documents from others."""
     if numbers is None:
         return None
     hashes = stored.read("document_hashes", (None,), np.int64)
@@ -324,7 +324,7 @@ class _Stored:
         self.checksums = {str(name): _whole(crc) for name, crc in checksums.items()}
 
     def below(self, path: str, numbers: dict[str, Any] | None = None) -> _Stored:
-        """What lies below another path."""
+        """View of the arrays below another path."""
         return _Stored(self._root, self.checksums, f"{path}/", numbers)
 
     def read(self, name: str, shape: Shape, *dtypes: npt.DTypeLike, finite: bool = True) -> Array:

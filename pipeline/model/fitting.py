@@ -35,7 +35,7 @@ _NAME_BYTES = 80
 
 @dataclass(frozen=True, slots=True)
 class FitSettings:
-    """What decides the result of a fit, besides the corpus."""
+    """Settings that decide the result of a fit, besides the corpus."""
 
     moments: MomentSettings = field(default_factory=MomentSettings)
     parts: PartSettings = field(default_factory=PartSettings)
@@ -43,7 +43,7 @@ class FitSettings:
     """What the whole process may take; None for no limit."""
 
     def plan(self, corpus: Corpus, n_threads: int | None) -> Plan:
-        """What fitting and saving will take, and how it will be run."""
+        """Plan fitting and saving."""
         planned = partial(_planned, corpus, self, n_threads)
         return make_plan(planned, self.memory_bytes, n_threads)
 
@@ -203,7 +203,7 @@ def _check_free(plan: Plan) -> None:
 
 
 def _described(corpus: Corpus) -> dict[str, Any]:
-    """What it was learned from."""
+    """Description of the training corpus."""
     return {
         "fingerprint": corpus.fingerprint,
         "documents": corpus.n_docs,

@@ -1,4 +1,4 @@
-"""Whatever users hand to a model, as blocks of sparse rows with the columns that it knows."""
+"""Inputs of all kinds as blocks of sparse rows, in the columns that a model knows."""
 
 from __future__ import annotations
 

@@ -282,7 +282,7 @@ class MomentLabeler(Learned):
         return self
 
     def plan(self, corpus: Corpus) -> Plan:
-        """What fitting the corpus will take: bytes and work of each stage. Nothing is read for it.
+        """Plan of fitting and saving: bytes and work of each stage. Nothing is read for it.
 
         Raises
         ------
@@ -339,7 +339,7 @@ class MomentLabeler(Learned):
 
 
 def _executor(n_threads: int | None, client: Any) -> Executor:
-    """Where the passes run."""
+    """Choose where the passes run."""
     if client is None:
         return Threads(n_threads)
     from ..passes.cluster.executor import Cluster
@@ -350,7 +350,7 @@ def _executor(n_threads: int | None, client: Any) -> Executor:
 def _run_directory(
     folder: str | Path | None, corpus: Corpus, settings: FitSettings
 ) -> AbstractContextManager[RunDirectory]:
-    """Where sums of exactly this corpus and these settings are kept."""
+    """Open the directory for sums of exactly this corpus and these settings."""
     if folder is None:
         return nullcontext(RunDirectory.none())
     what = {"corpus": corpus.fingerprint, "settings": asdict(settings)}

@@ -1,4 +1,4 @@
-"""What a fitted estimator has and does: learned attributes, predictions, evidence, files."""
+"""Fitted estimators: learned attributes, predictions, evidence, files."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Learned(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     # -- what was learned ---------------------------------------------------------------------------------
 
     def __getattr__(self, name: str) -> Any:
-        """What was learned, by the names that scikit-learn's users expect."""
+        """Look up a learned attribute, by the name that scikit-learn's users expect."""
         if name in _LEARNED and "predictor_" in self.__dict__:
             value: Any = self.predictor_
             for step in _LEARNED[name].split("."):
@@ -93,7 +93,7 @@ class Learned(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def stream_topk(
         self, X: Any, k: int = 5, progress: Progress | None = None
     ) -> Iterator[tuple[Array, Array]]:
-        """As `predict_topk`, some documents at a time: for predictions that are too many to hold."""
+        """Yield `predict_topk` of some documents at a time: for predictions that are too many to hold."""
         return self._fitted().stream_topk(self._checked(X), k, progress)
 
     def predict_proba(self, X: Any) -> Array:
@@ -114,7 +114,7 @@ class Learned(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         auc: bool | Literal["all"] = True,
         progress: Progress | None = None,
     ) -> Scores:
-        """How well documents are labelled; as `Predictor.evaluate`."""
+        """Measure how well documents are labelled; as `Predictor.evaluate`."""
         return self._fitted().evaluate(
             self._checked(X), Y, ks=ks, propensity=propensity, auc=auc, progress=progress
         )

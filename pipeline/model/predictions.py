@@ -48,7 +48,7 @@ Record = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Predictions:
-    """What is told of some documents, in order."""
+    """Predictions for some documents, in order."""
 
     records: Iterator[Record]
     fields: list[str]
@@ -67,7 +67,7 @@ class Part:
     """(n,) bool: whether the model knows any of its words; without one it has no labels."""
 
     def records(self, origins: Iterable[Record], names: Sequence[str]) -> Iterator[Record]:
-        """What is told of each document."""
+        """Yield a record for each document."""
         rows = zip(self.labels.tolist(), self.scores.tolist(), self.has_words.tolist(), strict=True)
         for origin, (own, their, has_words) in zip(origins, rows, strict=True):
             record = {

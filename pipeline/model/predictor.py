@@ -120,7 +120,7 @@ class Predictor:
 
     @property
     def scores_mean(self) -> str:
-        """What scores mean, in words."""
+        """Meaning of scores, in words."""
         return self.blend.meaning
 
     @property
@@ -166,7 +166,7 @@ class Predictor:
     def stream_topk(
         self, X: Any, k: int = 5, progress: Progress | None = None
     ) -> Iterator[tuple[Array, Array]]:
-        """As `predict_topk`, some documents at a time: for predictions that are too many to hold."""
+        """Yield `predict_topk` of some documents at a time: for predictions that are too many to hold."""
         for labels, scores, _ in self._stream_topk(X, k, progress):
             yield labels, scores
 
@@ -245,7 +245,7 @@ class Predictor:
         auc: bool | Literal["all"] = True,
         progress: Progress | None = None,
     ) -> Scores:
-        """How well the predicted ranking of labels fits the true ones, and how honest the probabilities are.
+        """Measure how well predicted rankings fit true labels, and how honest probabilities are.
 
         `documents_are` says what the documents are to the model: `training`, `part of training`,
         `overlapping`, `unseen`, or `unknown` for models that cannot tell; and `familiar` which share of them
@@ -274,7 +274,7 @@ class Predictor:
         return scores
 
     def measures(self, X: Any, Y: Any, *, ks: Sequence[int], **settings: Any) -> Scores:
-        """As `evaluate`, without its warning."""
+        """Evaluate without a warning."""
         from .evaluation import measured
 
         return measured(self, X, Y, ks=ks, **settings)
@@ -304,7 +304,7 @@ class Predictor:
 
     @cached_property
     def encoder(self) -> TextEncoder:
-        """What turns texts into words as it was done for the training documents.
+        """Encoder of texts as words, as it was done for the training documents.
 
         Raises
         ------

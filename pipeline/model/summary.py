@@ -1,4 +1,4 @@
-"""What a fitted model shows of itself: as a dictionary, as text for a terminal, and in a notebook."""
+"""Summaries of a fitted model: a dictionary, text for a terminal, and HTML for a notebook."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def describe_model(path: str | Path) -> dict[str, Any]:
-    """What a saved model learned, from what, how well, and what it takes; ready for JSON."""
+    """Describe a saved model: what it learned, from what, how well, and its size; ready for JSON."""
     from .files import load_predictor, open_model
 
     model = load_predictor(path)

@@ -87,7 +87,7 @@ def text_predictions(
     strict: bool = False,
     progress: Progress | None = None,
 ) -> Predictions:
-    """As `predict_texts`, as records."""
+    """Records of `predict_texts`."""
     columns = _columns(model, text)
     files = look_at_files(sources, encoding, columns.encoding, other="jsonl")
     for _, _, sample in files:
@@ -132,7 +132,7 @@ def stream_predictions(
     encoding: str | None = None,
     strict: bool = False,
 ) -> Predictions:
-    """As `text_predictions`, for what comes out of a pipe: JSON lines, or a plain text on each line."""
+    """Records for the texts of a pipe: JSON lines, or a plain text on each line."""
     tally = Tally(strict, _ERROR_LINES)
     columns = _columns(model, text)
     given = known_encoding(encoding)

@@ -1,4 +1,4 @@
-"""What users hand to `fit`, as a corpus."""
+"""Training data of all kinds as a corpus."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .texts import as_text_list
 
 
 def validated(estimator: Any, X: Any, Y: Any = None) -> tuple[Any, Any]:
-    """What scikit-learn checks of any estimator's input; with Y, when fitting."""
+    """Check input by scikit-learn's own rules; with Y, when fitting."""
     try:
         if Y is None:
             return validate_data(estimator, X, accept_sparse="csr", reset=False), None

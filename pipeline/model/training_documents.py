@@ -1,4 +1,4 @@
-"""What a model remembers of the documents it learned from, to know them when it is judged on them."""
+"""Memory of the training documents, by which evaluations know them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class TrainingDocuments:
 
     @classmethod
     def of(cls, corpus: Corpus, hashes: Array) -> TrainingDocuments:
-        """Those of the corpus."""
+        """Training documents of a corpus."""
         n_stored = corpus.info.n_docs
         rows = None
         if corpus.n_docs < n_stored:
@@ -43,7 +43,7 @@ class TrainingDocuments:
         return cls(corpus.info.fingerprint, rows, hashes)
 
     def within(self, corpus: Corpus) -> int | None:
-        """How many documents of the corpus they include; None where it is of another store."""
+        """Number of documents of the corpus among them; None where it is of another store."""
         if corpus.info.fingerprint != self.store:
             return None
         if self.rows is None:
@@ -66,7 +66,7 @@ class TrainingDocuments:
 def relation(
     known: TrainingDocuments | None, familiar: Array, n_docs: int, within: int | None, n_training: int
 ) -> tuple[str, float | None]:
-    """What documents are to a model, and which share of them it has met before.
+    """Relation of documents to a model, and the share of them that it has met before.
 
     Parameters
     ----------

@@ -30,7 +30,7 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What a check found."""
+    """Findings of a check."""
 
     path: str
     kind: str
@@ -61,7 +61,7 @@ class Report:
     def attempt(
         self, read: Callable[Arguments, Result], *args: Arguments.args, **kwargs: Arguments.kwargs
     ) -> Result | None:
-        """What `read` returns; what it finds damaged is noted down, and None returned."""
+        """Call `read`, note any damage that it finds, and return its result or None."""
         try:
             return read(*args, **kwargs)
         except DamageError as damage:
@@ -172,7 +172,7 @@ def _check_side(
 def _check_rest(
     root: zarr.Group, info: fmt.CorpusInfo, side: fmt.Side, number: int, rows: SparseRows
 ) -> None:
-    """What `read_rows` has no need of, and `describe` or other tools have."""
+    """Check what `read_rows` does not need but `describe` or other tools do."""
     path = fmt.block_path(side, number)
     if crc32c(rows.indptr) != info.crc32c.get(f"{path}/indptr", crc32c(rows.indptr)):
         raise DamageError(f"{path}/indptr", "its checksum does not match")
