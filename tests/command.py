@@ -12,6 +12,8 @@ import pytest
 
 from threepass.cli.app import main
 
+THREEPASS = [sys.executable, "-c", "from threepass.cli.app import main; main()"]
+
 
 def threepass(*words: object) -> subprocess.CompletedProcess[str]:
     """Run the command in this process, which spares the seconds that its imports take."""

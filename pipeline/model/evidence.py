@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
@@ -21,7 +20,6 @@ from .inputs import documents
 if TYPE_CHECKING:
     from .predictor import Predictor
 
-_WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)*")
 Weighted = list[tuple[str, float]]
 """Names, and a number for each."""
 
@@ -181,20 +179,21 @@ def _one_row(model: Predictor, document: Any) -> tuple[SparseRows, list[str], di
 
 
 def _text_row(text: str, terms: list[str]) -> tuple[SparseRows, list[str]]:
-    number_of = {name: i for i, name in enumerate(terms)}
+    """Words of a text that are names of columns, whatever their case; and those that are not."""
+    from ..text.info import Tokenizer
+    from ..text.words import WordFinder, as_texts, strings_of
+
+    number_of = {name.lower(): i for i, name in reversed(list(enumerate(terms)))}  # the first of equal names
+    (words,) = strings_of(WordFinder(Tokenizer()).find([as_texts([text])]), False)
     counts: dict[int, int] = {}
     unknown: dict[str, None] = {}
-    for word in _WORD.findall(text):
-        number = number_of.get(word, number_of.get(word.lower()))
+    for word in words:
+        number = number_of.get(word)
         if number is None:
             unknown[word] = None
         else:
             counts[number] = counts.get(number, 0) + 1
     ids = sorted(counts)
-    row = scipy.sparse.csr_array(
-        (np.array([counts[i] for i in ids], np.float32), np.array(ids, np.int32), [0, len(ids)]),
-        shape=(1, len(terms)),
-    )
-    return SparseRows(row.indptr.astype(np.int64), row.indices.astype(np.int32), row.data, len(terms)), list(
-        unknown
-    )
+    values = np.array([counts[i] for i in ids], np.float32)
+    row = SparseRows(np.array([0, len(ids)], np.int64), np.array(ids, np.int32), values, len(terms))
+    return row, list(unknown)

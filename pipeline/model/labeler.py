@@ -26,16 +26,16 @@ from ..passes.runner import Runner
 from ..progress import Progress
 from ..tasks import one_blas_thread
 from ..warn import warn
+from .fitted import FittedEstimator
 from .fitting import Clock, Fit, FitSettings, Save, start, with_clock
 from .inputs import is_plain, is_texts
-from .learned import Learned
 from .parameters import bytes_of, check_parameters
 from .predictor import Predictor
 from .training import training_corpus, validated
 from .training_documents import TrainingDocuments
 
 
-class MomentLabeler(Learned):
+class MomentLabeler(FittedEstimator):
     """Labels for documents, from moments of words and of words with labels.
 
     The model (the paper's equation 1): a document has one of K topics; its words and its labels are drawn

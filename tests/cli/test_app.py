@@ -1,54 +1,20 @@
 from __future__ import annotations
 
-import io
 import json
 import os
 import re
 import shutil
 import signal
 import subprocess
-import sys
 import time
-import warnings
-from contextlib import redirect_stderr, redirect_stdout
 from importlib import metadata
 from pathlib import Path
 
 import pytest
 
-from threepass.cli.app import main
+from tests.command import THREEPASS, check_one_line_error, threepass
 
-THREEPASS = [sys.executable, "-c", "from threepass.cli.app import main; main()"]
 GOOD = "3 6 3\n0,2 1:1 3:2\n1 5:1 0:3\n2 4:1\n"
-
-
-def threepass(*words: object) -> subprocess.CompletedProcess[str]:
-    """Run the command in this process, which spares the seconds that its imports take."""
-    arguments = ["threepass", *map(str, words)]
-    stdout, stderr = io.StringIO(), io.StringIO()
-    code = 0
-    with (
-        pytest.MonkeyPatch.context() as patch,
-        warnings.catch_warnings(),
-        redirect_stdout(stdout),
-        redirect_stderr(stderr),
-    ):
-        warnings.simplefilter("default")
-        patch.setattr(sys, "argv", arguments)
-        try:
-            main()
-        except SystemExit as end:
-            code = int(end.code or 0)
-    return subprocess.CompletedProcess(arguments, code, stdout.getvalue(), stderr.getvalue())
-
-
-def check_one_line_error(run: subprocess.CompletedProcess[str], *parts: str) -> None:
-    assert run.returncode == 1
-    assert run.stdout == ""
-    assert run.stderr.startswith("threepass: ")
-    assert run.stderr.count("\n") == 1
-    for part in parts:
-        assert part in run.stderr
 
 
 def test_ingest_and_info(tmp_path: Path) -> None:

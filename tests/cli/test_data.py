@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.test_app import THREEPASS, check_one_line_error, threepass
+from tests.command import THREEPASS, check_one_line_error, threepass
 from tests.ingest.test_fetch import BY_HAND, COUNTS, TEST, TRAIN, manifest, online
 from tests.web import serve
 from threepass.ingest.fetch import DATA_VARIABLE

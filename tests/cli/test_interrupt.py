@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.test_app import threepass
+from tests.command import threepass
 
 ROOT = Path(__file__).parent.parent.parent
 SECONDS = 10.0

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from tests.cli.test_app import threepass
+from tests.command import threepass
 from threepass.cli import options
 from threepass.ingest.spool import BLOCK_BYTES
 from threepass.ingest.synthetic import SHAPES

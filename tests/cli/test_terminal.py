@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.test_app import THREEPASS, threepass
+from tests.command import THREEPASS, threepass
 from tests.terminal import terminal
 from threepass.cli import startup
 from threepass.cli.app import main

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.test_app import THREEPASS, check_one_line_error, threepass
+from tests.command import THREEPASS, check_one_line_error, threepass
 from tests.model.test_texts import write_posts
 from threepass import Corpus, MomentLabeler
 

@@ -19,7 +19,7 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from tests.conftest import random_matrices
 from tests.model.kinds import FITTED, paper_labeler
 from threepass import Corpus, InputError, MomentLabeler, Predictor, ingest_matrices, ingest_text
-from threepass.model.learned import _LEARNED
+from threepass.model.fitted import _LEARNED
 from threepass.model.parameters import NAMES, threads_of
 from threepass.moments import method
 from threepass.tasks import n_cpus

@@ -51,7 +51,6 @@ def test_import__loads_nothing_that_learns() -> None:
     assert not found & set(NEVER)
 
 
-@pytest.mark.xfail(strict=False, reason="text/, corpus/ and tasks.py still import them")
 def test_import__loads_neither_pyarrow_nor_the_cluster() -> None:
     assert not loaded_by("from threepass import Predictor; Predictor") & set(WITH_TEXT)
 

@@ -22,23 +22,6 @@ UGLY = (
 )
 
 
-def labelled_by_words(n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """Documents whose labels follow from single words, which topics alone cannot tell apart.
-
-    There are 30 labels, each with a word of its own that comes with it nine times out of ten; the first are
-    frequent and the last are rare. The other words come from one of three topics.
-    """
-    rng = np.random.default_rng(seed)
-    rates = 0.5 / np.arange(1, 31)
-    Y = (rng.random((n, 30)) < rates) * 1
-    signs = Y * (rng.random(Y.shape) < 0.9)
-    topics = np.random.default_rng(9).dirichlet(np.full(60, 0.3), 3)  # the same for every seed
-    words = np.array([rng.multinomial(12, topics[i]) for i in rng.integers(3, size=n)])
-    X = np.hstack([words, signs])
-    X[::50] = 0
-    return X, Y
-
-
 class Fitted(NamedTuple):
     """A model, and the test corpus that goes with it."""
 

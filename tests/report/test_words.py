@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.report.conftest import Fitted, labelled_by_words
+from tests.parts.learned import labelled_by_words
+from tests.report.conftest import Fitted
 from threepass import MomentLabeler
 from threepass.ingest.matrices import ingest_matrices
 from threepass.model import evaluation

@@ -49,7 +49,7 @@ _LEARNED = {
 """Learned attributes, and where the predictor has them."""
 
 
-class Learned(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class FittedEstimator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """An estimator as it is once it was fitted; all of this is its predictor's."""
 
     predictor_: Predictor
