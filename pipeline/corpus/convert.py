@@ -62,7 +62,7 @@ def as_rows(matrix: Any, name: str, indicator: bool = False) -> SparseRows:
     if (csr.data < 0).any():
         raise InputError(
             f"{name} holds negative values. Found in row {_row_of(csr, csr.data < 0)}. "
-            "Give counts and labels of 0 or more."
+            "Negative values in data are neither counts nor labels."
         )
     values = None if indicator or csr.dtype == bool else csr.data
     return SparseRows(csr.indptr.astype(np.int64), csr.indices.astype(np.int32), values, csr.shape[1])

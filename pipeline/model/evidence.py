@@ -179,16 +179,17 @@ def _one_row(model: Predictor, document: Any) -> tuple[SparseRows, list[str], di
 
 
 def _text_row(text: str, terms: list[str]) -> tuple[SparseRows, list[str]]:
-    """Words of a text that are names of columns, whatever their case; and those that are not."""
+    """Words of a text that are names of columns, as written or in lower case; and those that are not."""
     from ..text.info import Tokenizer
     from ..text.words import WordFinder, as_texts, strings_of
 
-    number_of = {name.lower(): i for i, name in reversed(list(enumerate(terms)))}  # the first of equal names
-    (words,) = strings_of(WordFinder(Tokenizer()).find([as_texts([text])]), False)
+    number_of = {name: i for i, name in enumerate(terms)}
+    finder = WordFinder(Tokenizer(lower=False, min_length=1))
+    (words,) = strings_of(finder.find([as_texts([text])]), False)
     counts: dict[int, int] = {}
     unknown: dict[str, None] = {}
     for word in words:
-        number = number_of.get(word)
+        number = number_of.get(word, number_of.get(word.lower()))
         if number is None:
             unknown[word] = None
         else:

@@ -47,9 +47,10 @@ def check_parameters(given: Mapping[str, Any]) -> None:
         if not ok(given[name]):
             raise InputError(f"{name} {what}. Found {given[name]!r}. {otherwise}.")
     if given["refine_passes"] and given["head"] != "auto" and not HEADS[given["head"]].refines:
+        others = " or ".join(f"head='{name}'" for name, head in HEADS.items() if head.refines)
         raise InputError(
             f"refine_passes refines topics, which head={given['head']!r} does not use. "
-            f"Found refine_passes={given['refine_passes']}. Choose head='refined' or head='blend'."
+            f"Found refine_passes={given['refine_passes']}. Choose {others}."
         )
 
 

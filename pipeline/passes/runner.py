@@ -42,9 +42,15 @@ class Runner:
         """The same, run as it was planned."""
         return replace(self, at_a_time=at_a_time, accumulators_bytes=accumulators_bytes, spill=spill)
 
-    def read(self, works: Sequence[Pass[Any]], corpus: Corpus, held: HeldWords | None = None) -> list[Sums]:
+    def read(
+        self,
+        works: Sequence[Pass[Any]],
+        corpus: Corpus,
+        held: HeldWords | None = None,
+        name: str | None = None,
+    ) -> list[Sums]:
         """Read every block of the corpus once, for all of the passes; and return the merged sums of each."""
-        work = Together(tuple(works))
+        work = Together(tuple(works), name)
         cut = segments(corpus, work.needs(Size(0, 0, 0)).segment, self.accumulators_bytes)
         sums: AllSums = self.run(work, corpus, cut, held)
         return list(sums.parts)

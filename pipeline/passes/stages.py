@@ -132,7 +132,7 @@ class Read(Stage):
 
     def run(self, runner: Runner) -> None:
         works = self._works()
-        sums = runner.read([work for _, own in works for work in own], self._corpus, self.held)
+        sums = runner.read([work for _, own in works for work in own], self._corpus, self.held, self.name)
         self._hand_out(works, sums)
 
     def pretend(self, layout: Layout) -> None:

@@ -52,13 +52,14 @@ class Pass(ABC, Generic[S]):
 
 @dataclass(frozen=True, slots=True)
 class Together(Pass[AllSums]):
-    """Several passes in one read, named after the first."""
+    """Several passes in one read; named after the first of them where there is no title."""
 
     parts: Sequence[Pass[Any]]
+    title: str | None = None
 
     @property
     def name(self) -> str:
-        return self.parts[0].name
+        return self.title or self.parts[0].name
 
     def needs(self, size: Size) -> Needs:
         return sum((part.needs(size) for part in self.parts), Needs())

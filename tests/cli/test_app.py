@@ -233,7 +233,6 @@ def _start_long_ingest(folder: Path) -> subprocess.Popen[str]:
     return process
 
 
-@pytest.mark.slow
 def test_ctrl_c__leaves_nothing(tmp_path: Path) -> None:
     process = _start_long_ingest(tmp_path)
     process.send_signal(signal.SIGINT)
@@ -243,7 +242,6 @@ def test_ctrl_c__leaves_nothing(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["long.txt"]
 
 
-@pytest.mark.slow
 def test_kill__does_not_open_and_the_same_command_redoes_it(tmp_path: Path) -> None:
     process = _start_long_ingest(tmp_path)
     process.kill()
@@ -304,7 +302,6 @@ def test_fit__interrupted_and_run_again(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["c.zarr", "m.zarr", "run.jsonl"]
 
 
-@pytest.mark.slow
 def test_fit__on_workers(tmp_path: Path) -> None:
     threepass("synth", "bibtex", tmp_path / "c.zarr", "--block-size", "100kB", "-q")
     options = ["-k", "5", "--head-dim", "10", "--dashboard-address", "127.0.0.1:0"]

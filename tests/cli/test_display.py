@@ -19,7 +19,7 @@ from threepass import Corpus, MomentLabeler, check, ingest_shape, write_report
 from threepass.cli import display as progress
 from threepass.cli.display import ProgressDisplay
 from threepass.ingest.docstrings import documented_objects
-from threepass.model import evaluation, predictor
+from threepass.model import evaluation, inputs
 from threepass.progress import counted
 
 Calls = list[tuple[str, float, float]]
@@ -66,12 +66,12 @@ def test_fit__every_stage_is_reported(fitted: tuple[Path, Calls], corpus: Corpus
     _, calls = fitted
     wanted = (
         "warm start, pairs, whitening, features, triples, tensor, error bars, topic words, labels, "
-        "label topics, responsibilities, head, model, save"
+        "label topics, refine 1, head, model, save"
     )
     assert ", ".join(stages(calls)) == wanted
     totals = {stage: total for stage, _, total in calls}
     read = {stage for stage, total in totals.items() if total}
-    assert read == {"pairs", "triples", "labels", "responsibilities"}
+    assert read == {"pairs", "triples", "labels", "refine 1"}
     assert {totals[stage] for stage in read} == {corpus.n_docs}
 
 
@@ -85,7 +85,7 @@ def test_fit__the_clock_of_the_fit_and_its_progress_agree(fitted: tuple[Path, Ca
 def test_evaluate__is_reported_within_a_block(
     fitted: tuple[Path, Calls], corpus: Corpus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (predictor, evaluation):
+    for module in (inputs, evaluation):
         monkeypatch.setattr(module, "_DOCUMENTS", 100)
     assert corpus.n_blocks == 1
     model, calls = MomentLabeler.load(fitted[0]), recorded()

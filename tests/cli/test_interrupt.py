@@ -151,7 +151,6 @@ def test_interrupt__while_libraries_load(tmp_path: Path) -> None:
     assert (run.returncode, run.stdout, run.stderr) == (130, "", "")
 
 
-@pytest.mark.slow
 def test_interrupt__of_workers(folder: Path) -> None:
     words = "fit c.zarr m.zarr -k 2 --head posterior --workers 2 -q --dashboard-address 127.0.0.1:0"
     code, stdout, stderr = interrupted(DECOMPOSE, words, folder)

@@ -99,13 +99,13 @@ def test_predict__reads_as_training_did(tmp_path: Path) -> None:
     assert loaded.text_ == model.text_
     found = [json.loads(line) for line in predict_texts(loaded, tmp_path / "new.jsonl", k=1)]
     assert [record["labels"] for record in found] == [["sea"], ["weather"]]
-    assert list(stream_predictions(loaded, io.BytesIO(raw), k=1).records) == found
+    assert list(stream_predictions(loaded.predictor_, io.BytesIO(raw), k=1).records) == found
     utf_16 = io.BytesIO(raw.decode("cp1252").encode("utf-16"))
-    assert list(stream_predictions(loaded, utf_16, k=1, encoding="utf-16").records) == found
+    assert list(stream_predictions(loaded.predictor_, utf_16, k=1, encoding="utf-16").records) == found
     # a model that knows nothing of it
     plain = MomentLabeler(3).fit(ingest_text(write_posts(tmp_path / "p.jsonl"), tmp_path / "p.zarr"))
     with pytest.warns(UserWarning, match="Standard input is not UTF-8, and read as cp1252"):
-        records = list(stream_predictions(plain, io.BytesIO(raw), k=1).records)
+        records = list(stream_predictions(plain.predictor_, io.BytesIO(raw), k=1).records)
     assert [record["labels"] for record in records] == [["sea"], ["weather"]]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,7 +17,7 @@ from threepass.corpus.split import in_test
 from threepass.ingest.synthetic import Lengths
 from threepass.metrics.measures import Spread, document_auc
 from threepass.metrics.scores import Scores, percent
-from threepass.model import evaluation, training_documents
+from threepass.model import evaluation, fitting, training_documents
 from threepass.model.inputs import as_labels
 from threepass.passes import document_hashes as familiar
 
@@ -109,8 +110,8 @@ def test_documents__from_elsewhere_are_known_by_their_words(fitted: Fitted, tmp_
 
 
 def test_documents__are_known_by_a_sample_of_many(fitted: Fitted, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (familiar, training_documents):
-        monkeypatch.setattr(module, "MOST_HASHES", 100)
+    monkeypatch.setattr(fitting, "DocumentHashes", partial(familiar.DocumentHashes, most=100))
+    monkeypatch.setattr(training_documents, "MOST_HASHES", 100)
     X, Y = matrices(fitted.train)
     model = MomentLabeler(3, head="posterior").fit(X, Y)
     assert len(model.training_documents_.hashes) == 100  # type: ignore[union-attr]

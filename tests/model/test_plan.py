@@ -220,7 +220,6 @@ print(json.dumps({"peak": peak, "projected": plan["peak_bytes"], "spill": plan["
 """
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="memory is read from /proc")
 @pytest.mark.parametrize(
     "parameters",

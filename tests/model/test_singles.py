@@ -7,13 +7,14 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import dask
 import numpy as np
 import pytest
 import scipy.sparse
 import threadpoolctl
 
 from tests.model.test_texts import write_posts
-from threepass import Corpus, MomentLabeler, Tokenizer, ingest_text, tasks
+from threepass import Corpus, MomentLabeler, Tokenizer, ingest_text
 from threepass.parts import scoring
 from threepass.parts.blend import Blend
 
@@ -46,7 +47,7 @@ def test_one_document__makes_no_graph(
     fitted: tuple[Corpus, MomentLabeler, list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     corpus, model, texts = fitted
-    monkeypatch.setattr(tasks.dask, "compute", refuse)
+    monkeypatch.setattr(dask, "compute", refuse)
     for one in (texts[:1], texts[0], np.eye(1, corpus.n_terms), corpus.head(1)):
         model.predict_topk(one, 2)
         model.predict(one)
