@@ -31,7 +31,6 @@ from threepass.passes.cluster.tasks import Patience, cluster_results, news_to
 from threepass.passes.executors import Executor, Threads
 from threepass.passes.runner import Runner
 
-pytestmark = pytest.mark.slow
 PLANTED = Planted(6000, 300, 12, 4, words=Lengths(20, 16), labels=Lengths(2, 2), distinct=False, seed=3)
 PASSES = ("pairs", "triples", "labels")
 METHOD = "distributed.worker.multiprocessing-method"
