@@ -15,6 +15,7 @@ from ..corpus.format import MAX_COLUMNS
 from ..corpus.store import Corpus
 from ..errors import InputError
 from ..tasks import compute_all, map_tasks
+from .compose import build_corpus
 from .spool import (
     PIECE_BYTES,
     IngestKeywords,
@@ -24,7 +25,6 @@ from .spool import (
     Shape,
     Source,
     Spool,
-    build_corpus,
 )
 
 Matrix = Any

@@ -26,7 +26,8 @@ from ..storage.arrays import holds, read_array, read_attributes, write_array
 from ..storage.guard import DamageError
 from ..tasks import map_tasks
 from ..types import Array
-from .spool import PIECE_BYTES, IngestKeywords, IngestOptions, PieceWriter, Shape, Source, Spool, build_corpus
+from .compose import build_corpus
+from .spool import PIECE_BYTES, IngestKeywords, IngestOptions, PieceWriter, Shape, Source, Spool
 from .synthetic_kernels import alias_table, draw_documents
 
 _QUANTILES = 4096

@@ -28,6 +28,7 @@ from ..text.words import DocumentWords, WordFinder
 from ..warn import warn
 from .batches import Batch, ColumnSelection
 from .columns import Sample, check_columns, choose_columns, guess_separator, id_column
+from .compose import build_corpus
 from .encodings import known_encoding
 from .origins import PartOrigins, write_origins
 from .sources import Paths, distinct_names, find_files
@@ -41,7 +42,6 @@ from .spool import (
     Source,
     SourceSummary,
     Spool,
-    build_corpus,
 )
 from .tables import TablePart, cut_table, table_kind, take_sample
 from .tally import Tally, script_doubts

@@ -22,6 +22,7 @@ from ..corpus.rows import SparseRows
 from ..corpus.store import Corpus
 from ..errors import InputError
 from ..tasks import map_tasks
+from .compose import build_corpus
 from .parser_kernels import BAD_FEATURE, BAD_LABEL, OK, Parsed, parse, round_value
 from .sources import LineReader, Part, Paths, cut_file, decompressed, find_files, read_names, reading
 from .spool import (
@@ -33,7 +34,6 @@ from .spool import (
     Shape,
     Source,
     Spool,
-    build_corpus,
 )
 
 PART_BYTES = 64_000_000

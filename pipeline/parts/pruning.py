@@ -7,7 +7,7 @@ import numpy as np
 from ..corpus.rows import SparseRows
 from ..types import Array
 from .blend import Blend, DocumentFeatures
-from .pruning_kernels import Bounds, Documents, Labels, best_labels
+from .pruning_kernels import Bounds, DocumentSide, LabelSide, best_labels
 from .terms import Dense, Sparse
 
 _SLAB = 256
@@ -54,7 +54,7 @@ def prune(blend: Blend, seen: DocumentFeatures, labels: Array, ranking: Array) -
     return scored
 
 
-def _labels(blend: Blend) -> Labels:
+def _labels(blend: Blend) -> LabelSide:
     dense = [term for term in blend.terms if isinstance(term, Dense)]
     sparse = [term.postings for term in blend.terms if isinstance(term, Sparse)]
     knots, heights, emphasis = (np.zeros(0, np.float32) for _ in range(3))
@@ -62,7 +62,7 @@ def _labels(blend: Blend) -> Labels:
         emphasis = blend.emphasis
         if blend.calibration is not None:
             knots, heights = blend.calibration.scores, blend.calibration.probabilities
-    return Labels(
+    return LabelSide(
         # a compiled tuple may not be empty
         tuple(_contiguous(term.labels) for term in dense) or (np.zeros((blend.n_labels, 0), np.float32),),
         np.array([term.root_weight for term in dense] or [0.0], np.float32).astype(np.float64),
@@ -74,11 +74,11 @@ def _labels(blend: Blend) -> Labels:
     )
 
 
-def _documents(blend: Blend, seen: DocumentFeatures, rows: slice) -> Documents:
+def _documents(blend: Blend, seen: DocumentFeatures, rows: slice) -> DocumentSide:
     n = rows.stop - rows.start
     dense = [side[rows] for side in seen.sides if not isinstance(side, SparseRows)]
     sparse = [side.slice(rows.start, rows.stop) for side in seen.sides if isinstance(side, SparseRows)]
-    return Documents(
+    return DocumentSide(
         tuple(map(_contiguous, dense)) or (np.zeros((n, 0), np.float32),),
         tuple(map(_triple, sparse)) or (_NOTHING,),
     )

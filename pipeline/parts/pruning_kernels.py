@@ -18,7 +18,7 @@ _ROUNDING = 1e-6
 """Sixteen roundings in single precision: more than a calibrated, emphasised score goes through."""
 
 
-class Labels(NamedTuple):
+class LabelSide(NamedTuple):
     """The terms of a blend, as far as labels go."""
 
     dense: tuple[Array, ...]
@@ -35,7 +35,7 @@ class Labels(NamedTuple):
     """(L,) float32."""
 
 
-class Documents(NamedTuple):
+class DocumentSide(NamedTuple):
     """Some documents, as each term sees them."""
 
     dense: tuple[Array, ...]
@@ -74,7 +74,7 @@ def tile_extremes(M: Array, order: Array, width: int) -> tuple[Array, Array]:
 
 @jit
 def best_labels(
-    bounds: Bounds, of: Labels, seen: Documents, most: int, labels: Array, ranking: Array, scored: Array
+    bounds: Bounds, of: LabelSide, seen: DocumentSide, most: int, labels: Array, ranking: Array, scored: Array
 ) -> Array:
     """Find each document's k best labels and what they are ranked by, ties by label id.
 
@@ -150,7 +150,7 @@ def _tile(bounds: Bounds, number: int) -> Array:
 
 
 @jit
-def _remember(seen: Documents, row: int, of: Labels, memory: Array) -> None:
+def _remember(seen: DocumentSide, row: int, of: LabelSide, memory: Array) -> None:
     """memory = the sparse terms of one document: (L,)."""
     memory[:] = 0
     for term in range(len(of.sparse)):
@@ -210,7 +210,9 @@ def _peaks(values: Array) -> Array:
 
 
 @jit
-def _visit(some: Array, of: Labels, starts: Array, f: Array, memory: Array, best: tuple[Array, Array]) -> int:
+def _visit(
+    some: Array, of: LabelSide, starts: Array, f: Array, memory: Array, best: tuple[Array, Array]
+) -> int:
     """Score some labels and keep the best; returns how many were scored."""
     ranking = _scores(some, of, starts, f, memory)
     if len(of.emphasis):
@@ -222,7 +224,7 @@ def _visit(some: Array, of: Labels, starts: Array, f: Array, memory: Array, best
 
 
 @jit
-def _scores(some: Array, of: Labels, starts: Array, f: Array, memory: Array) -> Array:
+def _scores(some: Array, of: LabelSide, starts: Array, f: Array, memory: Array) -> Array:
     """(len(some),) float32: raw scores of some labels for one document."""
     out = np.zeros(len(some), np.float64)
     for term in range(len(of.dense)):
@@ -246,7 +248,7 @@ def _dot(x: Array, y: Array) -> float:
 
 
 @jit
-def _emphasise(some: Array, of: Labels, scores: Array) -> None:
+def _emphasise(some: Array, of: LabelSide, scores: Array) -> None:
     """Turn scores into the numbers that labels are ranked by, in place; as `Blend.ranking` does."""
     for i in range(len(some)):
         if len(of.knots):
@@ -255,7 +257,7 @@ def _emphasise(some: Array, of: Labels, scores: Array) -> None:
 
 
 @jit
-def _ranked_at_most(scores: Array, level: float, of: Labels, emphasis: Array, out: Array) -> None:
+def _ranked_at_most(scores: Array, level: float, of: LabelSide, emphasis: Array, out: Array) -> None:
     """Bound the numbers that labels of each tile are ranked by, if none has a memory above the level."""
     for tile in range(len(scores)):
         out[tile] = scores[tile] + level

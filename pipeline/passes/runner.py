@@ -19,8 +19,8 @@ from .cost import Size
 from .executors import Executor, Read, Threads, Total
 from .segments import ACCUMULATORS_BYTES, Segment, segments
 from .stream import HeldWords
-from .sums import AllSums, Sums
-from .work import Pass, S, Together
+from .sums import JointSums, Sums
+from .work import JointPass, Pass, S
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +50,9 @@ class Runner:
         name: str | None = None,
     ) -> list[Sums]:
         """Read every block of the corpus once, for all of the passes; and return the merged sums of each."""
-        work = Together(tuple(works), name)
+        work = JointPass(tuple(works), name)
         cut = segments(corpus, work.needs(Size(0, 0, 0)).segment, self.accumulators_bytes)
-        sums: AllSums = self.run(work, corpus, cut, held)
+        sums: JointSums = self.run(work, corpus, cut, held)
         return list(sums.parts)
 
     def run(self, work: Pass[S], corpus: Corpus, cut: list[Segment], held: HeldWords | None = None) -> S:

@@ -19,7 +19,7 @@ from . import kernels
 from .cost import Cost, Size, corpus_size
 from .segments import segments
 from .stream import HeldWords
-from .work import Pass, Together, array_bytes, hollow
+from .work import JointPass, Pass, array_bytes, hollow
 
 if TYPE_CHECKING:
     from .runner import Runner
@@ -141,7 +141,7 @@ class Read(Stage):
         self._hand_out(works, [hollow(layout.in_memory(nbytes), dtype=np.uint8) for nbytes in sizes])
 
     def price(self, layout: Layout, held: int) -> Price:
-        corpus, work = self._corpus, Together(tuple(work for _, own in self._works() for work in own))
+        corpus, work = self._corpus, JointPass(tuple(work for _, own in self._works() for work in own))
         cut = segments(corpus, work.needs(_NOTHING).segment, layout.accumulators_bytes)
         running = min(layout.at_a_time, len(cut))
         blocks = corpus.info.blocks

@@ -110,7 +110,7 @@ class Sums:
 
 
 @dataclass
-class AllSums(Sums):
+class JointSums(Sums):
     """The sums of several passes."""
 
     parts: tuple[Sums, ...]

@@ -12,7 +12,7 @@ import numpy as np
 from ..corpus.store import Block
 from ..types import Array
 from .cost import Needs, Size
-from .sums import AllSums, Sums
+from .sums import JointSums, Sums
 
 S = TypeVar("S", bound=Sums)
 
@@ -51,7 +51,7 @@ class Pass(ABC, Generic[S]):
 
 
 @dataclass(frozen=True, slots=True)
-class Together(Pass[AllSums]):
+class JointPass(Pass[JointSums]):
     """Several passes in one read; named after the first of them where there is no title."""
 
     parts: Sequence[Pass[Any]]
@@ -64,21 +64,21 @@ class Together(Pass[AllSums]):
     def needs(self, size: Size) -> Needs:
         return sum((part.needs(size) for part in self.parts), Needs())
 
-    def zero(self) -> AllSums:
-        return AllSums(tuple(part.zero() for part in self.parts))
+    def zero(self) -> JointSums:
+        return JointSums(tuple(part.zero() for part in self.parts))
 
-    def add(self, sums: AllSums, block: Block) -> None:
+    def add(self, sums: JointSums, block: Block) -> None:
         for part, own in zip(self.parts, sums.parts, strict=True):
             part.add(own, block)
 
-    def adder(self, segment_number: int) -> Callable[[AllSums, Block], None]:
+    def adder(self, segment_number: int) -> Callable[[JointSums, Block], None]:
         """Take the passes from the last to the first in every other segment.
 
         Two tasks are then rarely at the same pass, both reaching for memory at once and then both computing.
         The sums are the same, for no pass knows of another.
         """
 
-        def add_backwards(sums: AllSums, block: Block) -> None:
+        def add_backwards(sums: JointSums, block: Block) -> None:
             for part, own in zip(reversed(self.parts), reversed(sums.parts), strict=True):
                 part.add(own, block)
 

@@ -32,7 +32,7 @@ main()
 """
 SEE = SLOW.format(module="threepass.parts.blend", holder="module.Blend", name="see")
 DECOMPOSE = SLOW.format(module="threepass.moments.method", holder="module", name="decompose")
-COMPOSE = SLOW.format(module="threepass.ingest.spool", holder="module", name="_load")
+COMPOSE = SLOW.format(module="threepass.ingest.compose", holder="module", name="_load")
 
 # in the child: the main thread is in a callback from compiled code, where Python ignores exceptions
 CALLBACK = """

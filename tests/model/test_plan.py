@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.passes.conftest import normal
+from tests.rows import normal
 from threepass import Corpus, InputError, MomentLabeler, ingest_shape
 from threepass.model import fitting
 from threepass.model.fitting import FitSettings

@@ -10,7 +10,8 @@ import pytest
 
 from tests import naive_moments as naive
 from tests.conftest import random_matrices
-from tests.passes.conftest import block_of, run, sparse_rows
+from tests.passes.conftest import run
+from tests.rows import block_of, sparse_rows
 from threepass import Corpus, ingest_matrices
 from threepass.moments.labels import Directions, LabelPairs, even_label_moments, label_moments
 from threepass.moments.pairs import Pairs, Sketch, exact_m2, sketched_m2

@@ -11,13 +11,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-import scipy.sparse
 from hypothesis import strategies as st
 
-from tests.conftest import random_matrices
+from tests.rows import normal, ugly_matrices
 from threepass import Corpus, ingest_matrices
 from threepass.corpus.rows import SparseRows
-from threepass.corpus.store import Block
 from threepass.moments.labels import Directions, LabelPairs
 from threepass.moments.pairs import Pairs, Sketch
 from threepass.moments.triples import Triples
@@ -33,33 +31,10 @@ from threepass.passes.runner import Runner
 from threepass.passes.segments import segments
 from threepass.passes.sums import Sums
 from threepass.passes.tall import TallSum
-from threepass.passes.work import Pass, S, Together
+from threepass.passes.work import JointPass, Pass, S
 
 Dense = tuple[Corpus, np.ndarray, np.ndarray]
-CLOSE = {"rtol": 1e-5, "atol": 1e-5}
 PARTS = ["whole", "head", "train", "test", "one document", "one empty row", "nothing"]
-
-
-def sparse_rows(dense: np.ndarray, dtype: Any = None) -> SparseRows:
-    """The rows of a dense array; without a type, ones."""
-    csr = scipy.sparse.csr_array(dense)
-    values = None if dtype is None else csr.data.astype(dtype)
-    return SparseRows(csr.indptr.astype(np.int64), csr.indices.astype(np.int32), values, dense.shape[1])
-
-
-def dense_rows(rows: SparseRows) -> np.ndarray:
-    return rows.to_scipy(np.float64).toarray()
-
-
-def block_of(X: np.ndarray, Y: np.ndarray, first_row: int = 0, number: int = 0) -> Block:
-    return Block(number, first_row, sparse_rows(X, np.float32), sparse_rows(Y))
-
-
-def ugly_matrices(n: int, n_terms: int, n_labels: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """Random counts and labels with empty and unlabelled rows, words never seen and a label never used."""
-    X, Y = random_matrices(n, n_terms, n_labels, seed)
-    Y[:, n_labels // 2] = 0
-    return X, Y
 
 
 @pytest.fixture(scope="session")
@@ -133,18 +108,6 @@ def assert_identical(one: Sums, other: Sums) -> None:
     assert arrays.keys() == others.keys()
     for name, array in arrays.items():
         np.testing.assert_array_equal(np.asarray(array), others[name], err_msg=name, strict=True)
-
-
-def normal(*shape: int, seed: int = 5) -> np.ndarray:
-    return np.random.default_rng(seed).standard_normal(shape, dtype=np.float32)
-
-
-def assert_close(one: dict[str, np.ndarray], other: dict[str, np.ndarray]) -> None:
-    """As equal as single precision makes sums of these sizes."""
-    assert one.keys() == other.keys()
-    for name, array in other.items():
-        size = max(1.0, abs(array).max(initial=0))
-        np.testing.assert_allclose(one[name], array, rtol=1e-5, atol=2e-6 * size, err_msg=name)
 
 
 @cache
@@ -249,7 +212,7 @@ def every_pass(D: int, L: int, sizes: bool = False) -> dict[str, Tried]:
         "refined": Tried(Responsibilities(view, log_O, log_pi, L, normal(L, K)), is_exact=False),
         "set aside": Tried(SetAside(0.3), is_counted=False),
         "without held out": Tried(WithoutHeldOut(Pairs(view, D, sketch), 0.3)),
-        "together": Tried(Together((Triples(drop, W), SetAside(0.5), cross)), is_exact=False),
+        "together": Tried(JointPass((Triples(drop, W), SetAside(0.5), cross)), is_exact=False),
     }
     if D > 1000:  # all pairs of words would take a while
         del passes["pairs"]

@@ -17,16 +17,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.passes.conftest import (
-    PASSES,
-    Tried,
-    assert_close,
-    assert_identical,
-    every_pass,
-    plain_sums,
-    sparse_rows,
-    ugly_matrices,
-)
+from tests.passes.conftest import PASSES, Tried, assert_identical, every_pass, plain_sums
+from tests.rows import assert_close, sparse_rows, ugly_matrices
 from threepass.corpus.store import Block
 from threepass.passes.cost import Size
 from threepass.passes.kept_sums import read_partial, write_partial

@@ -7,7 +7,8 @@ import struct
 import numpy as np
 import pytest
 
-from tests.passes.conftest import PARTS, Dense, chosen, run, sparse_rows, ugly_matrices
+from tests.passes.conftest import PARTS, Dense, chosen, run
+from tests.rows import sparse_rows, ugly_matrices
 from threepass.corpus.rows import SparseRows
 from threepass.passes.document_hashes import DocumentHashes, document_hashes
 

@@ -36,7 +36,7 @@ from threepass.passes.runner import Runner
 from threepass.passes.segments import segments
 from threepass.passes.sums import Sums
 from threepass.passes.tall import RANKS
-from threepass.passes.work import Pass, Together, array_bytes, arrays_of
+from threepass.passes.work import JointPass, Pass, array_bytes, arrays_of
 
 COUNTS_DROP = WordView(counts=True, drop_self_pairs=True)
 MODEL = Planted(1600, 150, 12, 4, words=Lengths(20, 16), labels=Lengths(2, 2), distinct=False, seed=3)
@@ -129,7 +129,7 @@ def test_run__adds_up_all_segments(planted: Corpus, n_docs: int) -> None:
 def test_together__is_a_pass_of_passes(planted: Corpus) -> None:
     first, second = Pairs(COUNTS_DROP, planted.n_terms), Triples(COUNTS_DROP, np.ones((150, 2), np.float32))
     size = Size(10, 100, 20)
-    work = Together((first, Together((second, first))))
+    work = JointPass((first, JointPass((second, first))))
     assert work.name == "pairs"
     assert work.needs(size) == first.needs(size) + second.needs(size) + first.needs(size)
     sums = runner(2).run(work, planted, segments(planted, 1))
@@ -143,7 +143,7 @@ def test_together__is_a_pass_of_passes(planted: Corpus) -> None:
 
 def test_by_path__a_pass_is_small_to_send_and_its_arrays_come_back(planted: Corpus, tmp_path: Path) -> None:
     works = passes_of(planted)
-    work = Together((*works, Together(tuple(works[:2]))))
+    work = JointPass((*works, JointPass(tuple(works[:2]))))
     before = arrays_of(work)
     sent = pickle.dumps(_by_path(work, tmp_path))
     assert len(sent) < 8000 < array_bytes(work)
@@ -170,7 +170,7 @@ def stop_at(name: str, share: float) -> Callable[[str, float, float], None]:
 
 @pytest.mark.parametrize("share", [0.01, 0.5, 1.0])
 def test_run__goes_on_where_it_was_killed(planted: Corpus, tmp_path: Path, share: float) -> None:
-    work = Together(tuple(passes_of(planted)))
+    work = JointPass(tuple(passes_of(planted)))
     cut = segments(planted, 1)
     expected = runner().run(work, planted, cut)
     with pytest.raises(Stop), RunDirectory.at(tmp_path / "run", {}, share=1e9) as files:
@@ -191,7 +191,7 @@ def damage(path: Path, how: str) -> None:
 
 @pytest.mark.parametrize("how", ["flip", "cut", "empty"])
 def test_run__damaged_files_are_made_again(planted: Corpus, tmp_path: Path, how: str) -> None:
-    work, cut = Together(tuple(passes_of(planted))), segments(planted, 1)
+    work, cut = JointPass(tuple(passes_of(planted))), segments(planted, 1)
     computed = []
     for _ in range(2):
         with RunDirectory.at(tmp_path / "run", {}, share=1e9) as files:

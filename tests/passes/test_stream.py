@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.passes.conftest import assert_identical, block_of, every_pass, ugly_matrices
+from tests.passes.conftest import assert_identical, every_pass
+from tests.rows import block_of, ugly_matrices
 from threepass.corpus.store import Block
 from threepass.passes.cost import Needs, Size
 from threepass.passes.segments import Segment

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.passes.conftest import normal, sparse_rows, ugly_matrices
+from tests.rows import normal, sparse_rows, ugly_matrices
 from threepass.corpus.rows import SparseRows
 from threepass.passes.tall import RANKS as DEFAULT
 from threepass.passes.tall import Ranks, TallSum, segment_tall_bytes, tall_bytes
