@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
@@ -26,12 +27,14 @@ def loading(quiet: bool = False) -> Iterator[None]:
     """Show a line in a terminal while the libraries of a command are imported."""
     global _is_loading, _is_shown
     _is_loading = True
+    gc.disable()  # modules make many objects and no garbage
     try:
         if not quiet and sys.stderr is not None and sys.stderr.isatty():
             print(_LINE, end="", file=sys.stderr, flush=True)
             _is_shown = True
         yield
     finally:
+        gc.enable()
         if _is_shown:
             print("\r" + " " * len(_LINE), end="\r", file=sys.stderr, flush=True)
         _is_loading = _is_shown = False

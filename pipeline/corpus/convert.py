@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import scipy.sparse
 
 from ..errors import InputError
 from .rows import SparseRows
@@ -35,7 +34,7 @@ def as_scipy(matrix: Any) -> Any:
         import sparse
 
         return sparse.COO(matrix).to_scipy_sparse() if matrix.ndim == 2 else matrix.todense()
-    if scipy.sparse.issparse(matrix) or hasattr(matrix, "iloc"):
+    if hasattr(matrix, "tocsr") or hasattr(matrix, "iloc"):
         return matrix
     return np.asarray(matrix)
 
@@ -48,6 +47,8 @@ def as_rows(matrix: Any, name: str, indicator: bool = False) -> SparseRows:
     indicator
         Drop the values and keep only which are not 0, as for labels.
     """
+    import scipy.sparse  # texts do without
+
     csr = scipy.sparse.csr_array(as_scipy(matrix))
     if csr.dtype.kind not in "buif":
         raise InputError(f"{name} must hold numbers. Found type {csr.dtype}.")
@@ -68,5 +69,5 @@ def as_rows(matrix: Any, name: str, indicator: bool = False) -> SparseRows:
     return SparseRows(csr.indptr.astype(np.int64), csr.indices.astype(np.int32), values, csr.shape[1])
 
 
-def _row_of(csr: scipy.sparse.csr_array, bad: Any) -> int:
+def _row_of(csr: Any, bad: Any) -> int:
     return int(np.searchsorted(csr.indptr, np.flatnonzero(bad)[0], side="right")) - 1

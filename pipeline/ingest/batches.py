@@ -116,7 +116,8 @@ def _texts(column: Any, name: str) -> Any:
         )
     if pa.types.is_null(column.type) or not _is_text(column.type):
         column = column.cast(pa.large_string())
-    return pc.fill_null(column.cast(pa.large_binary()), b"")
+    column = column.cast(pa.large_binary())
+    return pc.fill_null(column, b"") if column.null_count else column  # it would load pandas
 
 
 def _is_text(kind: Any) -> bool:

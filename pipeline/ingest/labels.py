@@ -31,7 +31,7 @@ class LabelLists:
 
     @classmethod
     def none(cls, n_documents: int) -> LabelLists:
-        return cls(np.zeros(n_documents + 1, np.int64), pa.array([], pa.large_string()))
+        return cls(np.zeros(n_documents + 1, np.int64), pa.nulls(0, pa.large_string()))
 
 
 def listed_labels(text: str) -> list[str]:

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.linalg
 
 from ..tasks import map_tasks, one_blas_thread
 from ..types import Array
@@ -33,6 +32,8 @@ def ridge_weights(gram: Array, labels: Array, strength: float, n_threads: int | 
     -----
     Cost: p³/3 + 2 L p² flops.
     """
+    import scipy.linalg  # needed only to learn
+
     factor = scipy.linalg.cho_factor(gram + strength * np.eye(len(gram)), lower=True)
     weights = np.empty(labels.shape, np.float32)
 

@@ -7,7 +7,6 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import scipy.sparse
 
 from ..corpus.rows import SparseRows
 from ..corpus.store import Corpus
@@ -167,8 +166,8 @@ def _one_row(model: Predictor, document: Any) -> tuple[SparseRows, list[str], di
             return model.encoder.one(document)
         return *_text_row(document, model.term_names), {}
     if not isinstance(document, Corpus) and np.ndim(document) == 1:
-        sparse = scipy.sparse.issparse(document)
-        document = document.reshape(1, -1) if sparse else np.asarray(document)[None, :]
+        is_sparse = hasattr(document, "tocsr")
+        document = document.reshape(1, -1) if is_sparse else np.asarray(document)[None, :]
     docs = documents(document, None, model.n_terms)
     rows = SparseRows.concatenate([docs.read(i)[0] for i in range(docs.n_blocks)])
     if rows.n_rows != 1:

@@ -259,10 +259,24 @@ def add_scores(
         for x_entry in range(x_indptr[row], x_indptr[row + 1]):
             word = x_indices[x_entry]
             value = x_values[x_entry]
-            start, stop = indptr[word], indptr[word + 1]
-            start += np.searchsorted(indices[start:stop], first)
-            for entry in range(start, stop):
+            stop = indptr[word + 1]
+            for entry in range(_first_of(indices, indptr[word], stop, first), stop):
                 label = indices[entry]
                 if label >= last:
                     break
                 out[row, label - first] += value * values[entry]
+
+
+@jit
+def _first_of(ascending: Array, start: int, stop: int, least: int) -> int:
+    """First place from `start` on whose value is at least `least`, or `stop`.
+
+    `np.searchsorted` does the same, but code with it takes long to load.
+    """
+    while start < stop:
+        middle = (start + stop) // 2
+        if ascending[middle] < least:
+            start = middle + 1
+        else:
+            stop = middle
+    return start

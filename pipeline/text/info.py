@@ -130,7 +130,7 @@ def _check_pattern(pattern: object) -> None:
     import pyarrow.compute as pc
 
     try:
-        pc.match_substring_regex(pa.array([""]), pattern=pattern)
+        pc.match_substring_regex(pa.nulls(1, pa.string()), pattern=pattern)  # pa.array would load pandas
     except (pa.ArrowInvalid, UnicodeEncodeError) as error:
         _check(False, name, f"{pattern} ({error})", remedy)
 

@@ -108,7 +108,7 @@ class WordFinder:
         import pyarrow.compute as pc
 
         try:
-            pc.match_substring_regex(pa.array([b""]), pattern=pattern)
+            pc.match_substring_regex(pa.nulls(1, pa.binary()), pattern=pattern)
         except pa.ArrowInvalid:  # it names a character that Latin-1 lacks
             return False
         return True
