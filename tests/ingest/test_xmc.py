@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from tests import naive
 from threepass import Corpus, InputError, ingest_xmc
-from threepass.ingest import sources, spool, xmc
+from threepass.ingest import compose, sources, spool, xmc
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -329,7 +329,7 @@ def read_in_parts(path: Path, slab: int, part: int) -> tuple[np.ndarray, np.ndar
         pieces = spool.Spool(path.parent, spool.IngestOptions(n_threads=1, block_bytes=50))
         writers = xmc._read_files([file], file.shape, True, pieces)
     widths = (file.shape.n_terms or 0, file.shape.n_labels or 0)
-    X, Y = spool._load([piece for writer in writers for piece in writer.pieces], *widths)
+    X, Y = compose._load([piece for writer in writers for piece in writer.pieces], *widths)
     return X.to_scipy(np.float64).toarray(), Y.to_scipy().toarray()
 
 
@@ -407,5 +407,5 @@ def test_progress__reaches_the_total(tmp_path: Path) -> None:
 
 def test_spool__blocks_are_cut_by_bytes(tmp_path: Path) -> None:
     pieces = [spool.Piece(tmp_path, 1, nbytes) for nbytes in (5, 5, 20, 1, 1, 9, 3)]
-    groups = spool._blocks(pieces, 10)
+    groups = compose._blocks(pieces, 10)
     assert [[piece.nbytes for piece in group] for group in groups] == [[5, 5], [20], [1, 1], [9], [3]]
