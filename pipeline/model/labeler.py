@@ -336,6 +336,7 @@ class MomentLabeler(FittedEstimator):
             self.threads,
         )
         self.n_features_in_ = corpus.n_terms
+        self.__dict__.pop("feature_names_in_", None)  # of an earlier fit
 
 
 def _executor(n_threads: int | None, client: Any) -> Executor:

@@ -262,6 +262,15 @@ def test_fit__feature_names_of_a_table_are_kept(tmp_path: Path) -> None:
     assert not hasattr(MomentLabeler.load(tmp_path / "plain.zarr"), "feature_names_in_")
 
 
+def test_fit__feature_names_of_an_earlier_fit_are_forgotten(tmp_path: Path) -> None:
+    pandas = pytest.importorskip("pandas")
+    X, Y = random_matrices(60, 4, 3)
+    model = paper_labeler(2).fit(pandas.DataFrame(X, columns=["ape", "bee", "cat", "dog"]), Y)
+    model.fit(TEXTS, TAGS).save(tmp_path / "m.zarr")
+    assert not hasattr(model, "feature_names_in_")
+    assert MomentLabeler.load(tmp_path / "m.zarr").term_names_ == model.term_names_
+
+
 # -- warnings ------------------------------------------------------------------------------------------------
 
 
