@@ -294,6 +294,7 @@ def test_warnings__point_at_the_users_own_line(tmp_path: Path, small_model: Mome
         "trained on": lambda: small_model.evaluate(X, Y),
         "one label only": lambda: ingest_text(tmp_path / "t.csv", tmp_path / "c.zarr"),
         "no text": lambda: MomentLabeler(2).fit(["", *TEXTS], [[], *TAGS]),
+        "only": lambda: cross_val_score(paper_labeler(90), X, Y, cv=2),
     }
     for message, call in calls.items():
         with warnings.catch_warnings(record=True) as caught:
