@@ -15,6 +15,7 @@ import pytest
 import scipy.sparse
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.model_selection import cross_val_score
 
 from tests.conftest import random_matrices
 from tests.model.kinds import FITTED, paper_labeler
@@ -294,7 +295,7 @@ def test_warnings__point_at_the_users_own_line(tmp_path: Path, small_model: Mome
         "trained on": lambda: small_model.evaluate(X, Y),
         "one label only": lambda: ingest_text(tmp_path / "t.csv", tmp_path / "c.zarr"),
         "no text": lambda: MomentLabeler(2).fit(["", *TEXTS], [[], *TAGS]),
-        "only": lambda: cross_val_score(paper_labeler(90), X, Y, cv=2),
+        "instead of 90": lambda: cross_val_score(paper_labeler(90), X, Y, cv=2),
     }
     for message, call in calls.items():
         with warnings.catch_warnings(record=True) as caught:
