@@ -192,6 +192,12 @@ def test_plan__further_reads_hold_the_sums_of_the_last(corpus: Corpus) -> None:
         assert stage.cost.gathered > 0
 
 
+def test_plan__counts_the_topics_that_the_papers_head_holds(corpus: Corpus) -> None:
+    prices = {price.name: price for price in make_plan(corpus, settings_of(50), None, 1).prices}
+    tall = 4 * corpus.n_terms * 50
+    assert prices["model"].held >= 3 * tall  # W, and O in the order of the corpus and in that of the source
+
+
 FIT = """
 import json, sys, threading, warnings
 warnings.simplefilter("ignore")
