@@ -151,6 +151,14 @@ def test_tail_weight__can_be_set_after_fit(small_model: MomentLabeler) -> None:
     np.testing.assert_array_equal(model.set_params(tail_weight=0.0).predict_topk(X, k=2)[0], plain)
 
 
+def test_save__keeps_the_parameters_of_the_fit(small_model: MomentLabeler, tmp_path: Path) -> None:
+    model, (X, _) = copy.deepcopy(small_model), random_matrices(50, 23, 7)
+    model.set_params(smoothing=0.9, n_components=9, head="ridge", tail_weight=0.5).save(tmp_path / "m.zarr")
+    loaded = MomentLabeler.load(tmp_path / "m.zarr")
+    assert loaded.get_params() == {**small_model.get_params(), "tail_weight": 0.5}
+    np.testing.assert_array_equal(loaded.transform(X), small_model.transform(X))
+
+
 # -- what fit takes ------------------------------------------------------------------------------------------
 
 
