@@ -134,7 +134,8 @@ class Read(Stage):
 
     def run(self, runner: Runner) -> None:
         works = self._works()
-        sums = runner.read([work for _, own in works for work in own], self._corpus, self.held, self.name)
+        held, self.held = self.held, {}  # a read that goes on from an earlier run does not need all of them
+        sums = runner.read([work for _, own in works for work in own], self._corpus, held, self.name)
         self._hand_out(works, sums)
 
     def pretend(self, layout: Layout) -> None:
