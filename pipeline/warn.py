@@ -6,7 +6,10 @@ import sys
 import warnings
 from types import FrameType
 
-_OWN = {__name__.partition(".")[0], "concurrent", "contextlib", "dask", "numba", "sklearn", "threading"}
+_OWN = {
+    __name__.partition(".")[0],
+    *("concurrent", "contextlib", "dask", "joblib", "numba", "sklearn", "threading"),
+}
 """This package, and what calls it on behalf of users."""
 
 

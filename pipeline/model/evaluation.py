@@ -49,7 +49,7 @@ _DOCUMENTS = 4096
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class DocumentSlice:
     """Some of the documents."""
 
     first_row: int
@@ -104,7 +104,7 @@ class Evaluation:
         n_threads = n_threads or n_cpus()
         tell, first_row = counted(progress, "evaluate", n_docs), 0
 
-        def of(part: Part) -> Measured:
+        def of(part: DocumentSlice) -> Measured:
             check_wanted()
             measured = self.of(part)
             tell(part.words.n_rows)
@@ -119,7 +119,7 @@ class Evaluation:
                 yield from map_tasks(of, parts, name="evaluate", n_threads=n_threads)
                 del parts  # before the next ones are read
 
-    def of(self, part: Part) -> Measured:
+    def of(self, part: DocumentSlice) -> Measured:
         """The sums over some documents."""
         blend, labels = self.blend, part.labels
         if labels.n_columns != blend.n_labels:
@@ -222,14 +222,14 @@ def _check_documents(model: Predictor, X: Any, Y: Any) -> None:
         raise InputError("Evaluation needs the true labels. Found a matrix alone. Pass Y too, or a corpus.")
 
 
-def _read(docs: Documents, numbers: Sequence[int], first_row: int, n_threads: int) -> list[Part]:
+def _read(docs: Documents, numbers: Sequence[int], first_row: int, n_threads: int) -> list[DocumentSlice]:
     """Some blocks in parts; one part of a block that is empty."""
     parts = []
     for words, labels in map_tasks(docs.read, numbers, name="read", n_threads=n_threads):
         assert labels is not None
         for start in range(0, max(1, words.n_rows), _DOCUMENTS):
             rows = start, min(start + _DOCUMENTS, words.n_rows)
-            parts.append(Part(first_row + start, words.slice(*rows), labels.slice(*rows)))
+            parts.append(DocumentSlice(first_row + start, words.slice(*rows), labels.slice(*rows)))
         first_row += words.n_rows
     return parts
 

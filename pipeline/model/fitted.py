@@ -152,11 +152,13 @@ class FittedEstimator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     # -- files and views ----------------------------------------------------------------------------------
 
     def save(self, path: str | Path, *, overwrite: bool = False) -> None:
-        """Write the model as a zarr group; it appears at `path` only once it is whole."""
+        """Write the model as a zarr group; it appears at `path` only once it is whole.
+
+        Its parameters are those of the fit, but for a `tail_weight` that was set since.
+        """
         from .files import save_predictor
 
         predictor = self._fitted()
-        predictor.parameters = self.get_params()
         predictor.feature_names = getattr(self, "feature_names_in_", None)
         save_predictor(predictor, Path(path), overwrite)
 

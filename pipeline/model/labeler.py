@@ -86,7 +86,8 @@ class MomentLabeler(FittedEstimator):
         Threads of the passes; every processor when None or -1, all but one when -2, and so on.
     random_state
         Seed of the whitening sketch and of the decomposition's start; or whatever else scikit-learn takes for
-        one: None, a `RandomState` or a `Generator`, of which a seed is drawn.
+        one: None, a `RandomState` or a `Generator`, of which a seed is drawn. A killed fit goes on only where
+        the seed is the same.
 
     Attributes
     ----------
@@ -336,6 +337,7 @@ class MomentLabeler(FittedEstimator):
             self.threads,
         )
         self.n_features_in_ = corpus.n_terms
+        self.__dict__.pop("feature_names_in_", None)  # of an earlier fit
 
 
 def _executor(n_threads: int | None, client: Any) -> Executor:

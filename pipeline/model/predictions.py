@@ -56,7 +56,7 @@ class Predictions:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class BestLabels:
     """The best labels of some documents."""
 
     labels: Array
@@ -185,7 +185,7 @@ def check_suffix(dest: Path, known: Sequence[str], otherwise: str | None = None)
 
 def labelled_parts(
     model: Predictor, docs: Documents, k: int, progress: Progress | None = None
-) -> Iterator[Part]:
+) -> Iterator[BestLabels]:
     """The k best labels of some documents at a time, in order."""
     with_words: dict[int, Array] = {}
 
@@ -200,15 +200,17 @@ def labelled_parts(
             ahead = np.concatenate([ahead, with_words.pop(number)])
             number += 1
         has_words, ahead = ahead[: len(labels)], ahead[len(labels) :]
-        yield Part(np.where(has_words[:, None], labels, -1), scores * has_words[:, None], has_words)
+        yield BestLabels(np.where(has_words[:, None], labels, -1), scores * has_words[:, None], has_words)
 
 
-def _corpus_parts(model: Predictor, corpus: Corpus, k: int, progress: Progress | None) -> Iterator[Part]:
+def _corpus_parts(
+    model: Predictor, corpus: Corpus, k: int, progress: Progress | None
+) -> Iterator[BestLabels]:
     check_like(corpus, model.text, model.term_names, None)
     yield from labelled_parts(model, documents(corpus, None, model.n_terms), k, progress)
 
 
-def _write_zarr(path: Path, corpus: Corpus, parts: Iterator[Part], k: int, names: list[str]) -> None:
+def _write_zarr(path: Path, corpus: Corpus, parts: Iterator[BestLabels], k: int, names: list[str]) -> None:
     root = zarr.create_group(zarr.storage.LocalStore(path), zarr_format=3)
     n_docs = corpus.n_docs
     shapes = {
@@ -235,7 +237,7 @@ def _write_zarr(path: Path, corpus: Corpus, parts: Iterator[Part], k: int, names
     write_mark(root, FORMAT, VERSION, {"n_docs": n_docs, "k": k})
 
 
-def _write_parquet(path: Path, corpus: Corpus, parts: Iterator[Part], names: list[str]) -> None:
+def _write_parquet(path: Path, corpus: Corpus, parts: Iterator[BestLabels], names: list[str]) -> None:
     stored = corpus.origins
     schema = pa.schema(
         [

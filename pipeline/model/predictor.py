@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 import numpy as np
 
 from ..corpus.rows import SparseRows
+from ..display import how_many
 from ..errors import InputError
 from ..metrics.scores import Scores
 from ..moments.guarantee import Guarantee
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class Predictor:
     """A fitted model, as far as it labels documents.
 
@@ -347,6 +348,10 @@ class Predictor:
         Both are about the topics as the moments give them (`topics`).
         """
         return self.moments.guarantee(delta)
+
+    def __repr__(self) -> str:
+        sizes = how_many(self.n_terms, "term"), how_many(self.n_labels, "label")
+        return f"<Predictor: {', '.join(sizes)}, head {self.blend.head}>"
 
     def _repr_html_(self) -> str:
         from .summary import fitted_table

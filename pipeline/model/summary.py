@@ -101,7 +101,7 @@ def fitted_table(model: Predictor) -> str:
         ("head", model.blend.head),
         ("scores mean", model.scores_mean),
         ("reads of the corpus", f"{model.n_passes:,}"),
-        ("seconds", f"{sum(stats['seconds'].values()):.1f}"),
-        *((f"{name}, held out", f"{value:.4f}") for name, value in stats.get("held_out", {}).items()),
+        ("seconds", f"{sum(_entries(stats, 'seconds').values()):.1f}"),
+        *((f"{name}, held out", f"{value:.4f}") for name, value in _entries(stats, "held_out").items()),
     ]
     return html_table("Fitted", rows)

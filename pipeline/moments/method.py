@@ -195,10 +195,16 @@ class WarmStart(_Step):
     def pretend(self, layout: Layout) -> None:
         D, width = self.method.corpus.n_terms, self.method.sketch_width(layout)
         self.method.sketch = Sketch(hollow(D, width, dtype=np.int16), hollow(width))
+        self._first_read.held_bytes = 8 * self._sample_nnz
+
+    @property
+    def _sample_nnz(self) -> int:
+        blocks = self.method.corpus.info.blocks
+        return sum(blocks[i].x_nnz for i in sampled_blocks(self.method.corpus))
 
     def price(self, layout: Layout, held: int) -> Price:
         corpus, width = self.method.corpus, self.method.sketch_width(layout)
-        sample = sum(corpus.info.blocks[i].x_nnz for i in sampled_blocks(corpus))
+        sample = self._sample_nnz
         terms = min(corpus.n_terms, sample)
         own, sketch = 4 * terms * width, (2 * corpus.n_terms + 4) * width
         # a panel of the product for each thread; the sample as read, thinned, and with columns numbered anew
@@ -226,17 +232,20 @@ class Whiten(_Step):
             whitening = sketched_whitening(
                 product, method.sketch, K, semidefinite=semidefinite, n_threads=method.n_threads
             )
-        self._leave(whitening)
+        self._leave(whitening, _float32(whitening.W))
 
-    def _leave(self, whitening: Whitening) -> None:
+    def _leave(self, whitening: Whitening, W: Array) -> None:
         method = self.method
         method.sketch = method.pair_sums = None
         method.whitening = whitening
-        method.triples = Triples(method.settings.view, _float32(whitening.W), method.settings.error_bars)
+        method.triples = Triples(method.settings.view, W, method.settings.error_bars)
 
     def pretend(self, layout: Layout) -> None:
         D, K = self.method.corpus.n_terms, self.method.n_topics
-        self._leave(Whitening(hollow(D, K), hollow(K)))
+        W = hollow(D, K)
+        self._leave(
+            Whitening(W if self.method.sketch is not None else hollow(D, K, dtype=np.float64), hollow(K)), W
+        )
 
     def price(self, layout: Layout, held: int) -> Price:
         method, D = self.method, self.method.corpus.n_terms

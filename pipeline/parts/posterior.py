@@ -54,3 +54,7 @@ class PosteriorPart(TopicPart):
 
     def remains(self) -> Sequence[Array]:
         return []  # the topics are the model's anyway
+
+    @property
+    def reordering(self) -> int:
+        return 2 * self.context.moments.tall_bytes  # O, and the same with words in their new order

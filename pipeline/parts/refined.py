@@ -142,6 +142,8 @@ class Refined(TopicScorer):
     @classmethod
     def load(cls, stored: Stored, moments: MomentTopics) -> Self:
         pi = stored.read("topic_weights", (None,), np.float64)
+        if not len(pi):
+            raise stored.damaged("topic_weights", "there are no topics")
         arrays = {
             "word_topics": stored.read("word_topics", (len(moments.W), len(pi)), np.float32),
             "label_topics": stored.read("label_topics", (len(moments.Q), len(pi)), np.float32),

@@ -1,4 +1,4 @@
-"""X~: a document as the heads see it, weighted by the rarity of its words and of unit length."""
+"""X~: a document as ridge and memory see it, weighted by the rarity of its words and of unit length."""
 
 from __future__ import annotations
 

@@ -129,10 +129,13 @@ class Read(Stage):
         self._corpus, self._gatherers = corpus, gatherers
         self.held: HeldWords = {}
         """Words of blocks that are in memory already; they are let go as they are read."""
+        self.held_bytes = 0
+        """Bytes of these, for the plan."""
 
     def run(self, runner: Runner) -> None:
         works = self._works()
-        sums = runner.read([work for _, own in works for work in own], self._corpus, self.held, self.name)
+        held, self.held = self.held, {}  # a read that goes on from an earlier run does not need all of them
+        sums = runner.read([work for _, own in works for work in own], self._corpus, held, self.name)
         self._hand_out(works, sums)
 
     def pretend(self, layout: Layout) -> None:
@@ -156,12 +159,17 @@ class Read(Stage):
         in_work = running * largest.segment if len(cut) > 1 else max(0, largest.segment - largest.sums)
         return Price(
             self.name,
-            held + array_bytes(work),
+            held + self._more_than_held(work) + self.held_bytes,
             layout.in_memory(largest.sums),
             in_work,
             running * (block + made),
             work.needs(corpus_size(corpus)).cost,
         )
+
+    def _more_than_held(self, work: Pass[Any]) -> int:
+        """Bytes of what the passes were made with, beyond what gatherers hold: most of it they do."""
+        holdings = [part for gatherer in self._gatherers for part in gatherer.held()]
+        return array_bytes([*holdings, work]) - array_bytes(holdings)
 
     def _works(self) -> list[tuple[Gatherer, Sequence[Pass[Any]]]]:
         return [(gatherer, gatherer.passes(self.number)) for gatherer in self._gatherers]

@@ -23,7 +23,8 @@ from .measures import Measures
 TABLE_BYTES = 1_000_000
 """Most bytes of the table of labels."""
 TABLE_LABELS = 10_000
-_PASS = {"pairs": "read 1", "triples": "read 2", "labels": "read 3", "refine": "further reads"}
+_READS = {"pairs": "read 1", "triples": "read 2", "labels": "read 3", "refine": "a further read"}
+"""Reads, by the first word of their stage."""
 _OPTIONS = {
     "n_components": "-k",
     "head": "--head",
@@ -84,7 +85,9 @@ def stages(model: Predictor) -> list[StageRow]:
             planned[str(row.get("stage"))] = size
     peaks = numbers(stats.get("peak_bytes"))
     return [
-        StageRow(clip(name), _PASS.get(name, ""), seconds, planned.get(name), peaks.get(name))
+        StageRow(
+            clip(name), _READS.get(name.partition(" ")[0], ""), seconds, planned.get(name), peaks.get(name)
+        )
         for name, seconds in numbers(stats.get("seconds")).items()
     ]
 

@@ -201,6 +201,7 @@ FINITE = "not all of its numbers are finite"
         ("moments/whitening", lambda a: a[:0], "there are no words"),
         ("parts/refined/word_topics", at((0, 0), -1), "below 0"),
         ("parts/refined/topic_weights", at(0, -1), "below 0"),
+        ("parts/refined/topic_weights", lambda a: a[:0], "there are no topics"),
         ("label_counts", at(0, -1), "below 0"),
         ("calibration/scores", np.flip, "does not increase"),
         (

@@ -15,6 +15,7 @@ import pytest
 import scipy.sparse
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.model_selection import cross_val_score
 
 from tests.conftest import random_matrices
 from tests.model.kinds import FITTED, paper_labeler
@@ -150,6 +151,14 @@ def test_tail_weight__can_be_set_after_fit(small_model: MomentLabeler) -> None:
     np.testing.assert_array_equal(model.set_params(tail_weight=0.0).predict_topk(X, k=2)[0], plain)
 
 
+def test_save__keeps_the_parameters_of_the_fit(small_model: MomentLabeler, tmp_path: Path) -> None:
+    model, (X, _) = copy.deepcopy(small_model), random_matrices(50, 23, 7)
+    model.set_params(smoothing=0.9, n_components=9, head="ridge", tail_weight=0.5).save(tmp_path / "m.zarr")
+    loaded = MomentLabeler.load(tmp_path / "m.zarr")
+    assert loaded.get_params() == {**small_model.get_params(), "tail_weight": 0.5}
+    np.testing.assert_array_equal(loaded.transform(X), small_model.transform(X))
+
+
 # -- what fit takes ------------------------------------------------------------------------------------------
 
 
@@ -262,6 +271,15 @@ def test_fit__feature_names_of_a_table_are_kept(tmp_path: Path) -> None:
     assert not hasattr(MomentLabeler.load(tmp_path / "plain.zarr"), "feature_names_in_")
 
 
+def test_fit__feature_names_of_an_earlier_fit_are_forgotten(tmp_path: Path) -> None:
+    pandas = pytest.importorskip("pandas")
+    X, Y = random_matrices(60, 4, 3)
+    model = paper_labeler(2).fit(pandas.DataFrame(X, columns=["ape", "bee", "cat", "dog"]), Y)
+    model.fit(TEXTS, TAGS).save(tmp_path / "m.zarr")
+    assert not hasattr(model, "feature_names_in_")
+    assert MomentLabeler.load(tmp_path / "m.zarr").term_names_ == model.term_names_
+
+
 # -- warnings ------------------------------------------------------------------------------------------------
 
 
@@ -285,6 +303,7 @@ def test_warnings__point_at_the_users_own_line(tmp_path: Path, small_model: Mome
         "trained on": lambda: small_model.evaluate(X, Y),
         "one label only": lambda: ingest_text(tmp_path / "t.csv", tmp_path / "c.zarr"),
         "no text": lambda: MomentLabeler(2).fit(["", *TEXTS], [[], *TAGS]),
+        "instead of 90": lambda: cross_val_score(paper_labeler(90), X, Y, cv=2),
     }
     for message, call in calls.items():
         with warnings.catch_warnings(record=True) as caught:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import tracemalloc
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from threepass.model.fitting import FitSettings
 from threepass.moments.labels import Directions, LabelPairs
 from threepass.moments.method import MomentSettings
 from threepass.moments.pairs import Pairs, Sketch
+from threepass.moments.sample import sampled_blocks
 from threepass.moments.triples import Triples
 from threepass.moments.words import WordView
 from threepass.parts.cross import Cross
@@ -190,6 +192,34 @@ def test_plan__further_reads_hold_the_sums_of_the_last(corpus: Corpus) -> None:
         stage = many[f"refine {number}"]
         assert stage.held >= few["labels"].held
         assert stage.cost.gathered > 0
+
+
+def test_plan__counts_what_passes_are_made_with_once(corpus: Corpus) -> None:
+    prices = {price.name: price for price in make_plan(corpus, settings_of(100), None, 2).prices}
+    W = 4 * corpus.n_terms * 100
+    assert W <= prices["triples"].held < 1.1 * W
+    assert 2 * W <= prices["labels"].held < 2.1 * W  # W and O
+    sketch, sample = (
+        2 * corpus.n_terms * 200,
+        8 * sum(corpus.info.blocks[i].x_nnz for i in sampled_blocks(corpus)),
+    )
+    assert sketch + sample <= prices["pairs"].held < 1.1 * (sketch + sample)
+
+
+@pytest.mark.parametrize("head", ["posterior", "blend"])
+def test_plan__takes_no_memory(corpus: Corpus, head: str) -> None:
+    labeler = MomentLabeler(100, head=head)  # type: ignore[arg-type]
+    labeler.plan(corpus)
+    tracemalloc.start()
+    labeler.plan(corpus)
+    assert tracemalloc.get_traced_memory()[1] < 4_000_000  # a tall matrix is 10 MB
+    tracemalloc.stop()
+
+
+def test_plan__counts_the_topics_that_the_papers_head_holds(corpus: Corpus) -> None:
+    prices = {price.name: price for price in make_plan(corpus, settings_of(50), None, 1).prices}
+    tall = 4 * corpus.n_terms * 50
+    assert prices["model"].held >= 3 * tall  # W, and O in the order of the corpus and in that of the source
 
 
 FIT = """

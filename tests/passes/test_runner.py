@@ -22,7 +22,7 @@ from threepass import Corpus, ingest_matrices, ingest_planted
 from threepass.corpus.store import Block
 from threepass.ingest.synthetic import Lengths, Planted
 from threepass.model.fitting import Fit, FitSettings, start
-from threepass.moments.method import MomentSettings
+from threepass.moments.method import MomentMethod, MomentSettings
 from threepass.moments.pairs import Pairs
 from threepass.moments.sample import Sampling, read_sample
 from threepass.moments.triples import Triples
@@ -34,6 +34,7 @@ from threepass.passes.cost import Needs, Size
 from threepass.passes.executors import Threads
 from threepass.passes.runner import Runner
 from threepass.passes.segments import segments
+from threepass.passes.stages import Read
 from threepass.passes.sums import Sums
 from threepass.passes.tall import RANKS
 from threepass.passes.work import JointPass, Pass, array_bytes, arrays_of
@@ -371,6 +372,20 @@ def test_read__every_block_once_but_for_words_that_are_held(planted_path: Path) 
     expected = [int(number not in numbers) for number in range(corpus.n_blocks)]
     assert store.of("X", corpus.n_blocks) == expected
     assert not held  # let go as they were read
+
+
+def test_read__lets_go_of_held_words_that_an_earlier_run_had_summed(
+    planted_path: Path, tmp_path: Path
+) -> None:
+    corpus = Corpus.open(planted_path)
+    stage = Read(1, "pairs", corpus, [MomentMethod(MomentSettings(3), corpus)])
+    with RunDirectory.at(tmp_path / "run", {}, share=1e9) as files:
+        stage.run(runner(2, files=files))
+    stage.held = {number: corpus.block(number).X for number in range(corpus.n_blocks)}
+    with RunDirectory.at(tmp_path / "run", {}, share=1e9) as files:
+        stage.run(runner(2, files=files))
+    assert files.reused > 0
+    assert not stage.held
 
 
 @pytest.mark.parametrize(

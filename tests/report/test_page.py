@@ -19,7 +19,7 @@ from tests.command import check_one_line_error, threepass
 from tests.report.conftest import EVIL, Fitted
 from threepass import Corpus, MomentLabeler, Predictor, StoreError, ingest_matrices, write_report
 from threepass.model.files import save_predictor
-from threepass.report.facts import embedded, fit_command, fit_python
+from threepass.report.facts import embedded, fit_command, fit_python, stages
 from threepass.report.measures import measure
 from threepass.report.page import render
 
@@ -263,3 +263,9 @@ def test_command(fitted: Fitted, tmp_path: Path) -> None:
     empty = Corpus.open(corpus).head(0)
     with pytest.raises(Exception, match="empty"):
         render(fitted.model, empty)
+
+
+def test_stages__tell_which_read_each_is() -> None:
+    seconds = {"pairs": 1.0, "word directions": 0.1, "label topics": 0.1, "refine 1": 2.0, "refine 2": 2.0}
+    rows = stages(SimpleNamespace(fit_stats={"seconds": seconds}))  # type: ignore[arg-type]
+    assert [row.read for row in rows] == ["read 1", "", "", "a further read", "a further read"]
