@@ -61,14 +61,17 @@ def is_texts(X: Any) -> bool:
 
 def as_documents(X: Any, Y: Any, model: Predictor) -> Documents:
     """A corpus, texts, a matrix of any kind or a Dask array, in the columns of a model."""
-    from .texts import as_text_list, check_like
+    from .texts import as_text_list, check_like, has_tag_lists, tag_rows
 
     if isinstance(X, Documents):
         return X
     if isinstance(X, Corpus):
         check_like(X, model.text, model.term_names, None)
     elif (texts := as_text_list(X)) is not None:
-        return row_documents(model.encoder.text_rows(texts), as_labels(Y))
+        rows = model.encoder.text_rows(texts)
+        if Y is not None and has_tag_lists(Y):
+            return row_documents(rows, tag_rows(Y, len(texts), model.label_names))
+        return row_documents(rows, as_labels(Y))
     return documents(X, Y, model.n_terms)
 
 

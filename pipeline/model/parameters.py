@@ -22,6 +22,8 @@ CHOICES: dict[str, tuple[str, ...]] = {
 }
 
 
+_MOST_THREADS = 4096
+"""More are a mistake, or a forged model."""
 NAMES = (
     "head",
     *CHOICES,
@@ -107,7 +109,7 @@ _RULES: tuple[tuple[str, Callable[[Any], bool], str, str], ...] = (
     ("memory_limit", _is_size, "is not a size", "Write it as in '4GB'"),
     (
         "n_jobs",
-        lambda x: x is None or (_is_whole(x) and x != 0),
+        lambda x: x is None or (_is_whole(x) and x != 0 and x <= _MOST_THREADS),
         "is a number of threads, or -1 for all",
         "Leave it out for all",
     ),

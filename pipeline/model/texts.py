@@ -16,6 +16,7 @@ from ..text.hashing import hashed_columns
 from ..text.info import TextInfo
 from ..text.terms import TermTable
 from ..text.words import DocumentWords, Texts, WordFinder, as_texts, strings_of
+from ..warn import warn
 
 _LOOKED_AT = 100
 """Rows of a table in memory that tell whether there are texts in it."""
@@ -45,6 +46,49 @@ def as_text_list(X: Any) -> list[str] | None:
                 "Put a text in its place, as with df['text'].fillna('')."
             )
     return [str(text) for text in X]
+
+
+def tag_lists(Y: Any, n_texts: int) -> list[list[str]]:
+    """Names of labels for each text."""
+    rows = list(Y) if not hasattr(Y, "tolist") else Y.tolist()
+    if len(rows) != n_texts:
+        raise InputError(
+            f"X and Y must have as many rows as each other. Found {n_texts:,} texts and {len(rows):,} labels."
+        )
+    for i, own in enumerate(rows):
+        if isinstance(own, str) or not isinstance(own, list | tuple | set | frozenset):
+            raise InputError(
+                f"Texts have a list of labels each. Found {own!r:.60} for text {i}. "
+                "Pass a list of names for each text, as in [['weather', 'news'], ['sport'], []]."
+            )
+        if not all(isinstance(name, str) for name in own):
+            raise InputError(f"Labels of texts are names. Found {own!r:.60} for text {i}. Pass texts.")
+    return [sorted(own) if isinstance(own, set | frozenset) else list(own) for own in rows]
+
+
+def has_tag_lists(Y: Any) -> bool:
+    """Whether Y is a sequence that has lists of names for its elements."""
+    if not isinstance(Y, list | tuple) and (
+        getattr(getattr(Y, "dtype", None), "kind", "") != "O" or np.ndim(Y) != 1
+    ):
+        return False
+    kinds = list, tuple, set, frozenset
+    return all(isinstance(own, kinds) and all(isinstance(name, str) for name in own) for own in Y)
+
+
+def tag_rows(Y: Any, n_texts: int, names: Sequence[str]) -> SparseRows:
+    """(texts, labels): lists of names as rows. Names that a model lacks are left out, with a warning."""
+    number_of = {name: i for i, name in enumerate(names)}
+    lists = tag_lists(Y, n_texts)
+    unknown = {name for own in lists for name in own if name not in number_of}
+    if unknown:
+        warn(
+            f"Labels that the model does not know are left out. Found {len(unknown):,}, such as "
+            f"{sorted(unknown)[0]!r:.60}. Scores are of the labels that it knows."
+        )
+    rows = [sorted({number_of[name] for name in own if name in number_of}) for own in lists]
+    indptr = np.concatenate([[0], np.cumsum([len(row) for row in rows])]).astype(np.int64)
+    return SparseRows(indptr, np.array([i for row in rows for i in row], np.int32), None, len(names))
 
 
 def _is_sequence(X: Any) -> bool:

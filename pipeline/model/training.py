@@ -16,7 +16,7 @@ from ..errors import InputError
 from ..ingest.matrices import ingest_matrices
 from ..storage.destination import temporary_folder
 from .inputs import as_label_matrix
-from .texts import as_text_list
+from .texts import as_text_list, tag_lists
 
 
 def validated(estimator: Any, X: Any, Y: Any = None) -> tuple[Any, Any]:
@@ -50,7 +50,7 @@ def training_corpus(X: Any, Y: Any, n_threads: int | None) -> Iterator[Corpus]:
         if texts is None:
             yield ingest_matrices(X, Y, folder / "corpus.zarr", n_threads=n_threads)
         else:
-            yield _ingested(texts, _tags(Y, len(texts)), folder, n_threads)
+            yield _ingested(texts, tag_lists(Y, len(texts)), folder, n_threads)
 
 
 def _ingested(texts: list[str], tags: list[list[str]], folder: Path, n_threads: int | None) -> Corpus:
@@ -61,21 +61,3 @@ def _ingested(texts: list[str], tags: list[list[str]], folder: Path, n_threads: 
         for text, own in zip(texts, tags, strict=True):
             file.write(json.dumps({"text": text, "labels": own}) + "\n")
     return ingest_text(path, folder / "corpus.zarr", text="text", labels="labels", n_threads=n_threads)
-
-
-def _tags(Y: Any, n_texts: int) -> list[list[str]]:
-    """Names of labels for each text."""
-    rows = list(Y) if not hasattr(Y, "tolist") else Y.tolist()
-    if len(rows) != n_texts:
-        raise InputError(
-            f"X and Y must have as many rows as each other. Found {n_texts:,} texts and {len(rows):,} labels."
-        )
-    for i, own in enumerate(rows):
-        if isinstance(own, str) or not isinstance(own, list | tuple | set | frozenset):
-            raise InputError(
-                f"Texts have a list of labels each. Found {own!r:.60} for text {i}. "
-                "Pass a list of names for each text, as in [['weather', 'news'], ['sport'], []]."
-            )
-        if not all(isinstance(name, str) for name in own):
-            raise InputError(f"Labels of texts are names. Found {own!r:.60} for text {i}. Pass texts.")
-    return [sorted(own) if isinstance(own, set | frozenset) else list(own) for own in rows]

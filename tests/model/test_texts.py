@@ -244,9 +244,16 @@ def test_memory__names_of_labels_are_refused_with_what_makes_columns_of_them(
         for call in (of_matrix.fit, of_matrix.evaluate, of_matrix.score):
             with pytest.raises(InputError, match=r"a column for each label is wanted. .*MultiLabelBinarizer"):
                 call(X, names)
+    for names in (table, ["a"] * n):
         with pytest.raises(InputError, match=r"with classes=model.label_names_"):
             model.evaluate(texts, names)
     # what the message says works
     binarizer = MultiLabelBinarizer(classes=model.label_names_)
     assert model.score(texts, binarizer.fit_transform(tags)) == model.score(corpus)
+    for names in (tags, table["tags"], [set(own) for own in tags], [tuple(own) for own in tags]):
+        assert model.score(texts, names) == model.score(corpus)
+    with pytest.warns(UserWarning, match=r"does not know are left out. Found 1, such as 'unheard of'"):
+        assert model.score(texts, [[*own, "unheard of"] for own in tags]) == model.score(corpus)
+    with pytest.raises(InputError, match="as many rows"):
+        model.score(texts, tags[1:])
     of_matrix.fit(X, pd.DataFrame(Y > 0))
