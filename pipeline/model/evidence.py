@@ -51,11 +51,11 @@ class Explanation:
 
     label: str
     score: float
-    """What the model's head says; `scores_mean_` tells what that is."""
+    """Final score; `scores_mean_` tells its meaning."""
     words: Weighted
-    """What the raw score would lose without each word; the weightiest first, against the label below 0."""
+    """Loss of the raw score without each word; the weightiest first, below 0 against the label."""
     parts: list[tuple[str, float]]
-    """What each part of the score adds to the raw score."""
+    """Share of each part in the raw score."""
     topics: list[tuple[int, float, float]]
     """Topic, its probability for the document, and its share of what all topics say for the label.
 

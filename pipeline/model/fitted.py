@@ -142,7 +142,7 @@ class FittedEstimator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return self._fitted().topics(n)
 
     def explain(self, document: Any, label: int | str, n: int = 10) -> Explanation:
-        """Which words and topics of a document speak for a label; as `Predictor.explain`."""
+        """Words and topics of a document that speak for a label; as `Predictor.explain`."""
         return self._fitted().explain(document, label, n)
 
     def guarantee(self, delta: float = 0.05) -> Guarantee:

@@ -40,7 +40,7 @@ class FitSettings:
     moments: MomentSettings = field(default_factory=MomentSettings)
     parts: PartSettings = field(default_factory=PartSettings)
     memory_bytes: int | None = None
-    """What the whole process may take; None for no limit."""
+    """Bytes that the whole process may take; None for no limit."""
 
     def plan(self, corpus: Corpus, n_threads: int | None) -> Plan:
         """Plan fitting and saving."""

@@ -43,7 +43,7 @@ _TABLES = {".csv": ",", ".tsv": "\t"}
 _MARKS = (";", "|", "||", "\n")
 
 Record = dict[str, Any]
-"""What is told of one document: where it is from, and its labels and scores, or an error."""
+"""Prediction for one document: its origin, and its labels and scores, or an error."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class Predictions:
 
     records: Iterator[Record]
     fields: list[str]
-    """What records may have, in the order of a table's columns."""
+    """Fields that records may have, in the order of a table's columns."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,7 +60,7 @@ class Predictor:
     label_counts: Array
     """(L,) int64: on how many training documents each label is."""
     text: TextInfo | None = None
-    """How texts become words, where the training corpus was made of texts."""
+    """Settings by which texts become words, where the training corpus was made of texts."""
     training_documents: TrainingDocuments | None = None
     """By which `evaluate` knows documents that the model has seen."""
     fit_stats: dict[str, Any] = field(default_factory=dict)
@@ -327,7 +327,7 @@ class Predictor:
         return topic_list(self.moments, self.term_names, self.label_names, n)
 
     def explain(self, document: Any, label: int | str, n: int = 10) -> Explanation:
-        """Which words and which topics of a document speak for a label.
+        """Words and topics of a document that speak for a label.
 
         Parameters
         ----------

@@ -36,7 +36,7 @@ class Report:
     kind: str
     """`corpus` or `model`."""
     counts: dict[str, int]
-    """What it holds, as it says itself."""
+    """Contents, as the store tells them."""
     damage: list[str] = field(default_factory=list)
     """Everything that is not as it was written: where, and how."""
 

@@ -24,7 +24,7 @@ class Simplex:
 
     signs: Array
     totals: Array
-    """What is left of each column's mass, by which it is divided."""
+    """Mass that is left of each column, by which it is divided."""
     n_rows: int
 
     @classmethod

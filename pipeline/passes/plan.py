@@ -20,7 +20,7 @@ from .work import array_bytes
 
 OVERSAMPLING = 100
 PARTS_BYTES = 2_000_000_000
-"""What the parts of the score may take, where users do not say."""
+"""Bytes that the parts of the score may take, where users do not say."""
 BASE_BYTES = 470_000_000
 """Interpreter, libraries and kernels, the first time with their compiler."""
 SLOWER_THAN_LIMIT = 1.5
@@ -33,7 +33,7 @@ class Planned:
 
     stages: Sequence[Stage]
     holders: Sequence[Gatherer]
-    """What holds arrays from one stage to the next."""
+    """Holders of arrays from one stage to the next."""
     details: Mapping[str, Any]
     """Numbers that a plan tells."""
 

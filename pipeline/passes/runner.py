@@ -32,7 +32,7 @@ class Runner:
     files: RunDirectory = field(default_factory=RunDirectory.none)
     """Where sums are kept, for a fit that is killed to go on from."""
     accumulators_bytes: int = ACCUMULATORS_BYTES
-    """What the sums of all segments may take together; decides how many segments there are."""
+    """Bytes that the sums of all segments may take together; decides the number of segments."""
     at_a_time: int | None = None
     """Local tasks at a time; as many as threads when None."""
     spill: bool = False

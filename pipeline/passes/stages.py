@@ -34,9 +34,9 @@ class Layout:
     oversampling: int
     """Columns of a sketch beyond K."""
     parts_bytes: int
-    """What the parts of the score may take."""
+    """Bytes that the parts of the score may take."""
     accumulators_bytes: int
-    """What the sums of all segments may take together; decides how many segments there are."""
+    """Bytes that the sums of all segments may take together; decides the number of segments."""
     spill: bool = False
     """Whether sums lie in mapped files."""
     memory_limit: int | None = None

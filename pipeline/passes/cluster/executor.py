@@ -31,7 +31,7 @@ from ..work import S
 from .tasks import Patience, cluster_results, news_to
 
 _ROUNDS = 3
-"""How often sums may turn out to be damaged on their way before the disk is to blame."""
+"""Rounds of damaged sums before the disk is to blame."""
 
 
 @dataclass(frozen=True, slots=True)
