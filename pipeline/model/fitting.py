@@ -69,11 +69,8 @@ class Fit(Gatherer):
         self.moments: MomentTopics | None = None
         self.blend: Blend | None = None
         self.stages = self._stages()
-
-    @property
-    def n_reads(self) -> int:
+        self.n_reads = sum(isinstance(stage, Read) for stage in self.stages)
         """Full reads of the corpus."""
-        return sum(isinstance(stage, Read) for stage in self.stages)
 
     @property
     def holders(self) -> Sequence[Gatherer]:
@@ -108,11 +105,11 @@ class Fit(Gatherer):
         return [*stages, Choose(self.parts), PutInOrder(self)]
 
     def run(self, runner: Runner) -> None:
-        """Walk the stages."""
+        """Walk the stages, and let go of each: they refer to the fit, which would keep its arrays alive."""
         self.parts.tell()
         clock = Clock(self.stats, runner.progress)
-        for stage in self.stages:
-            with_clock(clock, stage, runner)
+        while self.stages:
+            with_clock(clock, self.stages.pop(0), runner)
         self.stats["run"] = runner.files.stats()
 
 

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import gc
+import weakref
 from typing import Any
 
 import numpy as np
@@ -185,3 +187,16 @@ def test_fit__refused_leaves_the_last_fit_whole() -> None:
     np.testing.assert_array_equal(model.transform(X), before)
     with pytest.raises(InputError, match="500 features"):
         model.transform(np.ones((2, 500)))
+
+
+@pytest.mark.parametrize("head", ["posterior", "blend"])
+def test_fit__goes_with_its_last_reference(planted: Corpus, head: str) -> None:
+    """Large arrays do not wait for the garbage collector."""
+    gc.disable()
+    try:
+        model = MomentLabeler(4, head=head, head_dim=10).fit(planted.head(1500))
+        arrays = [weakref.ref(model.moments_), weakref.ref(model.predictor_.blend)]
+        del model
+        assert [array() for array in arrays] == [None, None]
+    finally:
+        gc.enable()
