@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+
 from .startup import begin
 
 
@@ -10,4 +12,7 @@ def main() -> None:
     begin()
     from .app import main as run
 
-    run()
+    try:
+        run()
+    finally:
+        gc.freeze()  # so that the process ends without a look at all that was imported
