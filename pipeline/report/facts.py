@@ -102,7 +102,7 @@ def further_eigenvalues(model: Predictor) -> list[float]:
 def held_out(model: Predictor) -> dict[str, float]:
     """Measures on the training documents that were held out for choices."""
     stats = model.fit_stats
-    return numbers(stats.get("held_out", stats.get("held_out_topics")))
+    return numbers(stats.get("held_out"))
 
 
 def judged(scores: Scores) -> str:
