@@ -112,6 +112,7 @@ def ingest(
     """Turn texts, sparse text or matrices into a corpus on disk."""
     started = time.monotonic()
     with loading(quiet):
+        from ..ingest.columns import ColumnChoice
         from ..ingest.spool import IngestKeywords, IngestOptions
         from ..ingest.text import Tables, ingest_tables
         from ..ingest.vocabulary import Limits
@@ -138,7 +139,8 @@ def ingest(
                 "hash_bits": hash_bits,
             }
             tokenizer = Tokenizer(**settings)
-            tables = Tables.look_at(sources, names_of(text), labels, label_separator, like, encoding)
+            choice = ColumnChoice(names_of(text), labels, label_separator, encoding)
+            tables = Tables.look_at(sources, choice, like)
             if tables.guess is not None and not quiet:
                 print(f"threepass: {tables.guess}", file=sys.stderr)
             chosen = None if like is not None and tokenizer == Tokenizer() else tokenizer

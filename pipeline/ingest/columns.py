@@ -51,16 +51,19 @@ class Sample:
         return [value for value in values if isinstance(value, str) and value.strip()]
 
 
-def choose_columns(
-    sample: Sample, text: Sequence[str] | None, labels: str | None, separator: str | None
-) -> tuple[Columns, str | None]:
-    """Choose the columns to read. Also returns what was guessed, in words, or None.
+@dataclass(frozen=True, slots=True)
+class ColumnChoice:
+    """The user's choice of columns. None asks for a guess, an empty `labels` or `separator` for none."""
 
-    Parameters
-    ----------
-    text, labels, separator
-        The user's choice. None asks for a guess, an empty `labels` or `separator` for none.
-    """
+    text: Sequence[str] | None = None
+    labels: str | None = None
+    separator: str | None = None
+    encoding: str | None = None
+
+
+def choose_columns(sample: Sample, choice: ColumnChoice) -> tuple[Columns, str | None]:
+    """Choose the columns to read. Also returns what was guessed, in words, or None."""
+    text, labels, separator = choice.text, choice.labels, choice.separator
     guessed = []
     label_column = labels or None
     if labels is None:

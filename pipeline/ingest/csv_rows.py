@@ -16,7 +16,7 @@ import pyarrow.csv
 from ..errors import InputError
 from ..types import Array
 from .batches import Batch, ColumnSelection, Places, Refused
-from .json_rows import MAX_ROW_BYTES
+from .sizes import SIZES
 from .sources import decompressed, reading
 
 _BOM = b"\xef\xbb\xbf"
@@ -26,10 +26,11 @@ _DELIMITERS = "\t,;|"
 class CsvFile:
     """An open CSV file. Column names are stripped of blanks."""
 
-    def __init__(self, path: Path, raw: IO[bytes], encoding: str | None) -> None:
+    def __init__(self, path: Path, raw: IO[bytes], encoding: str | None, row_bytes: int) -> None:
         self.path = path
         self.raw = raw
         self._encoding = encoding
+        self._row_bytes = row_bytes
         self._stream = decompressed(raw, encoding)
         self._wrong: list[str] = []
         header, self._delimiter = self._header()
@@ -38,13 +39,13 @@ class CsvFile:
 
     @classmethod
     @contextmanager
-    def open(cls, path: Path, encoding: str | None) -> Iterator[CsvFile]:
+    def open(cls, path: Path, encoding: str | None, row_bytes: int = SIZES.row_bytes) -> Iterator[CsvFile]:
         """Open a file. Errors in it become an `InputError`."""
         with reading(path), path.open("rb") as raw:
             try:
-                yield cls(path, raw, encoding)
+                yield cls(path, raw, encoding, row_bytes)
             except pa.ArrowInvalid as error:
-                raise _bad_csv(path, error) from error
+                raise _bad_csv(path, error, row_bytes) from error
 
     @property
     def names(self) -> list[str]:
@@ -89,7 +90,7 @@ class CsvFile:
         )
         return pa.csv.open_csv(
             self._stream,
-            pa.csv.ReadOptions(block_size=MAX_ROW_BYTES),
+            pa.csv.ReadOptions(block_size=self._row_bytes),
             pa.csv.ParseOptions(
                 delimiter=self._delimiter, newlines_in_values=True, invalid_row_handler=self._skip
             ),
@@ -146,10 +147,10 @@ def _places(first: int, n: int, bad: Array | None) -> Array:
     return good + np.searchsorted(ahead - np.arange(len(ahead)), good, side="right")
 
 
-def _bad_csv(path: Path, error: Exception) -> InputError:
+def _bad_csv(path: Path, error: Exception, row_bytes: int) -> InputError:
     if "straddling" in str(error):
         return InputError(
-            f"{path} has a row of more than {MAX_ROW_BYTES:,} bytes. Is a quote not closed? "
+            f"{path} has a row of more than {row_bytes:,} bytes. Is a quote not closed? "
             "Fix or shorten that row."
         )
     reason = " ".join(str(error).split()).rstrip(".")[:200]

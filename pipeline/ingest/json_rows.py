@@ -15,9 +15,8 @@ import pyarrow.json
 from ..text.info import Columns
 from .batches import Places, Refused
 from .labels import LISTS, is_list, listed_labels
+from .sizes import SIZES
 
-MAX_ROW_BYTES = 16_000_000
-"""Most bytes of a row; longer rows are refused."""
 _SCALARS = {str: pa.binary(), int: pa.int64()}
 """Types that Arrow reads as we do. Strings are binary, because Arrow does not check that they are UTF-8."""
 
@@ -83,15 +82,17 @@ def flat(row: dict[str, Any], prefix: str = "") -> dict[str, Any]:
     return values
 
 
-def read_rows(slab: bytes, fields: JsonFields) -> tuple[dict[str, Any], Places]:
+def read_rows(
+    slab: bytes, fields: JsonFields, row_bytes: int = SIZES.row_bytes
+) -> tuple[dict[str, Any], Places]:
     """Read whole lines of JSON into Arrow arrays by name. Texts are binary and never null.
 
     Also returns the lines of the rows, and the refused rows.
     """
     schema = fields.schema
-    places = None if schema is None or len(slab) > MAX_ROW_BYTES else _places(slab)
+    places = None if schema is None or len(slab) > row_bytes else _places(slab)
     if places is None:
-        return _one_by_one(slab, fields)
+        return _one_by_one(slab, fields, row_bytes)
     try:
         table = pa.json.read_json(
             pa.BufferReader(slab),
@@ -99,11 +100,10 @@ def read_rows(slab: bytes, fields: JsonFields) -> tuple[dict[str, Any], Places]:
             pa.json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore"),
         )
     except pa.ArrowInvalid:  # some row is not regular
-        return _one_by_one(slab, fields)
-    # a line may still hold several objects
-    return (
-        (_columns(table, fields), places) if table.num_rows == len(places.rows) else _one_by_one(slab, fields)
-    )
+        return _one_by_one(slab, fields, row_bytes)
+    if table.num_rows != len(places.rows):  # a line holds several objects
+        return _one_by_one(slab, fields, row_bytes)
+    return _columns(table, fields), places
 
 
 def _places(slab: bytes) -> Places | None:
@@ -147,7 +147,7 @@ def _columns(table: Any, fields: JsonFields) -> dict[str, Any]:
     return columns
 
 
-def _one_by_one(slab: bytes, fields: JsonFields) -> tuple[dict[str, Any], Places]:
+def _one_by_one(slab: bytes, fields: JsonFields, row_bytes: int) -> tuple[dict[str, Any], Places]:
     found: dict[str, list[Any]] = {name: [] for name in fields.names}
     rows: list[int] = []
     refused: list[Refused] = []
@@ -157,7 +157,7 @@ def _one_by_one(slab: bytes, fields: JsonFields) -> tuple[dict[str, Any], Places
             continue
         known = None
         try:
-            row = _row(line)
+            row = _row(line, row_bytes)
             known = None if fields.id is None else _value(row, fields.id)
             values: dict[str, Any] = {} if fields.id is None else {fields.id: known}
             if fields.labels is not None:
@@ -177,9 +177,9 @@ def _one_by_one(slab: bytes, fields: JsonFields) -> tuple[dict[str, Any], Places
     return columns, Places(np.array(rows, np.int64), len(lines), refused)
 
 
-def _row(line: bytes) -> dict[str, Any]:
-    if len(line) > MAX_ROW_BYTES:
-        raise ValueError(f"the row has {len(line):,} bytes; at most {MAX_ROW_BYTES:,} are allowed")
+def _row(line: bytes, row_bytes: int) -> dict[str, Any]:
+    if len(line) > row_bytes:
+        raise ValueError(f"the row has {len(line):,} bytes; at most {row_bytes:,} are allowed")
     try:
         row = json.loads(line.decode("utf-8", "replace"))
     except RecursionError as error:

@@ -17,7 +17,6 @@ from ..errors import InputError
 from ..tasks import compute_all, map_tasks
 from .compose import build_corpus
 from .spool import (
-    PIECE_BYTES,
     IngestKeywords,
     IngestOptions,
     Names,
@@ -123,7 +122,7 @@ def _load_npz(path: Path) -> Matrix:
 
 def _read_memory(X: Matrix, Y: Matrix, spool: Spool) -> list[PieceWriter]:
     sizes = 8 * (X.indptr.astype(np.int64) + Y.indptr) + 16 * np.arange(X.shape[0] + 1)
-    cuts = np.unique(np.searchsorted(sizes, np.arange(0, sizes[-1], PIECE_BYTES)))
+    cuts = np.unique(np.searchsorted(sizes, np.arange(0, sizes[-1], spool.options.sizes.piece_bytes)))
     bounds = [*cuts.tolist(), X.shape[0]]
 
     def read(number: int) -> PieceWriter:

@@ -17,13 +17,13 @@ from typing import IO, Any
 
 from ..errors import InputError
 from .encodings import as_utf8
+from .sizes import Sizes
 
 if sys.version_info >= (3, 14):
     from compression import zstd
 else:
     from backports import zstd
 
-MAX_LINE_BYTES = 2**30
 _BLANK = b" \t\r\n"
 _MAGIC = {b"\x1f\x8b": "gz", b"BZh": "bz2", b"\xfd7zXZ\x00": "xz", b"\x28\xb5\x2f\xfd": "zst"}
 _BROKEN = (EOFError, gzip.BadGzipFile, zlib.error, lzma.LZMAError, zstd.ZstdError)
@@ -176,7 +176,7 @@ class LineReader:
     No slab holds the blank lines at the very end of the file. `blank_tail` counts them afterwards.
     """
 
-    def __init__(self, part: Part, slab_bytes: int) -> None:
+    def __init__(self, part: Part, sizes: Sizes) -> None:
         self.part = part
         self.blank_tail = 0
         self.lines_before = 0
@@ -185,7 +185,7 @@ class LineReader:
         """Start of the part's first line."""
         self.file_position = 0
         """Bytes of this part read from disk so far; for progress."""
-        self._slab_bytes = slab_bytes
+        self._sizes = sizes
 
     def __iter__(self) -> Iterator[bytes]:
         for slab in self._slabs():
@@ -228,9 +228,9 @@ class LineReader:
                 yield b"".join([*pending, chunk[: cut + 1]])
                 pending = []
             pending.append(chunk[cut + 1 :])
-            if sum(map(len, pending)) > MAX_LINE_BYTES:
+            if sum(map(len, pending)) > self._sizes.line_bytes:
                 raise InputError(
-                    f"{self.part.path} has a line of more than {MAX_LINE_BYTES:,} bytes. "
+                    f"{self.part.path} has a line of more than {self._sizes.line_bytes:,} bytes. "
                     "Is it a text file with one document per line?"
                 )
         rest = b"".join(pending)
@@ -247,10 +247,10 @@ class LineReader:
             stream.seek(self.part.start - self.part.mid_file)
             offset = self.part.start if self.part.mid_file else 0
             with ThreadPoolExecutor(1) as ahead:  # the next chunk is decompressed while this one is parsed
-                following = ahead.submit(stream.read, self._slab_bytes)
+                following = ahead.submit(stream.read, self._sizes.piece_bytes)
                 while chunk := following.result():
                     self.file_position = raw.tell() - offset
-                    following = ahead.submit(stream.read, self._slab_bytes)
+                    following = ahead.submit(stream.read, self._sizes.piece_bytes)
                     yield chunk
 
     def line_number(self, slab: bytes, position: int) -> int:

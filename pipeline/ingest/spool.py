@@ -30,8 +30,8 @@ from ..tasks import check_wanted
 from ..text.info import TextInfo
 from ..types import Array
 from . import kernels
+from .sizes import SIZES, Sizes
 
-PIECE_BYTES = 8_000_000
 BLOCK_BYTES = 20_000_000
 """Small enough for two threads to end a pass at about the same time, and large enough to read at full speed.
 Two and a half pieces, so that blocks of whole pieces have one size."""
@@ -50,6 +50,8 @@ class IngestOptions:
     n_threads: int | None = None
     """Tasks at a time. None: one per processor."""
     progress: Progress | None = None
+    sizes: Sizes = SIZES
+    """Sizes of what is read at a time."""
 
     def __post_init__(self) -> None:
         if self.block_bytes < 1:
@@ -67,6 +69,7 @@ class IngestKeywords(TypedDict, total=False):
     overwrite: bool
     n_threads: int | None
     progress: Progress | None
+    sizes: Sizes
 
 
 @dataclass(slots=True)

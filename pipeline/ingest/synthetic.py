@@ -27,7 +27,7 @@ from ..storage.guard import DamageError
 from ..tasks import map_tasks
 from ..types import Array
 from .compose import build_corpus
-from .spool import PIECE_BYTES, IngestKeywords, IngestOptions, PieceWriter, Shape, Source, Spool
+from .spool import IngestKeywords, IngestOptions, PieceWriter, Shape, Source, Spool
 from .synthetic_kernels import alias_table, draw_documents
 
 _QUANTILES = 4096
@@ -210,7 +210,8 @@ def ingest_planted(model: Planted, dest: str | Path, **options: Unpack[IngestKey
     n_labels = model.labels.table(max(1, model.n_labels // 2))
     words, labels = model.word_mixture.tables(), model.label_mixture.tables()
     topic_cdf = np.cumsum(model.pi)
-    docs_per_piece = max(1, round(PIECE_BYTES / (8 * (n_words.mean() + n_labels.mean()) + 16)))
+    settings = IngestOptions(**options)
+    docs_per_piece = max(1, round(settings.sizes.piece_bytes / (8 * (n_words.mean() + n_labels.mean()) + 16)))
     starts = range(0, model.n_docs, docs_per_piece)
 
     def read(spool: Spool) -> list[PieceWriter]:
@@ -251,7 +252,7 @@ def ingest_planted(model: Planted, dest: str | Path, **options: Unpack[IngestKey
         shape=Shape(model.n_terms, model.n_labels),
         write_extras=lambda root: _write_truth(root, model),
     )
-    return build_corpus(dest, source, IngestOptions(**options))
+    return build_corpus(dest, source, settings)
 
 
 def planted_truth(corpus: Corpus) -> Truth:

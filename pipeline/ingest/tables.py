@@ -17,9 +17,9 @@ from .batches import Batch, ColumnSelection, Places
 from .columns import Sample
 from .csv_rows import CsvFile
 from .encodings import UTF_8, guess_encoding
-from .json_rows import MAX_ROW_BYTES, JsonFields, flat, read_rows, struct_column
+from .json_rows import JsonFields, flat, read_rows, struct_column
+from .sizes import SIZES, Sizes
 from .sources import LineReader, Part, cut_file, decompressed, reading
-from .spool import PIECE_BYTES
 
 _PACKED = (".gz", ".bz2", ".xz", ".zst")
 _KINDS = {
@@ -29,7 +29,6 @@ _KINDS = {
 }
 _SAMPLE_ROWS, _SAMPLE_BYTES = 200, 1_000_000
 _BATCH_ROWS = 8192
-_PART_BYTES = 8_000_000
 _BOM = b"\xef\xbb\xbf"
 
 BadRow = Callable[[Callable[[], str], str], None]
@@ -54,7 +53,13 @@ def table_kind(path: str | Path) -> str | None:
     return "jsonl" if start.removeprefix(_BOM).lstrip().startswith(b"{") else None
 
 
-def take_sample(path: Path, kind: str, encoding: str | None = None, known: str | None = None) -> Sample:
+def take_sample(
+    path: Path,
+    kind: str,
+    encoding: str | None = None,
+    known: str | None = None,
+    row_bytes: int = SIZES.row_bytes,
+) -> Sample:
     """Read the first rows of a table, the names of its columns, and the encoding of its text.
 
     Parameters
@@ -74,23 +79,24 @@ def take_sample(path: Path, kind: str, encoding: str | None = None, known: str |
             encoding = guess_encoding(decompressed(raw), str(path), known)
             is_guess = encoding not in (None, known)
         encoding = None if encoding == UTF_8 else encoding
-        start = _beginning(decompressed(raw, encoding))
+        start = _beginning(decompressed(raw, encoding), row_bytes)
         if not start.strip():
             raise InputError(f"{path} is empty. Found no rows. Check that it was written completely.")
         if b"\0" in start[:_SAMPLE_BYTES]:
             raise InputError(
                 f"{path} contains zero bytes. Is it UTF-16? Name its encoding, as with --encoding utf-16-le."
             )
-    sample = _sample_csv(path, encoding) if kind == "csv" else sample_lines(str(path), start)
+    is_csv = kind == "csv"
+    sample = _sample_csv(path, encoding, row_bytes) if is_csv else sample_lines(str(path), start)
     return replace(sample, encoding=encoding, is_guess=is_guess)
 
 
-def _beginning(stream: IO[bytes]) -> bytes:
+def _beginning(stream: IO[bytes], row_bytes: int) -> bytes:
     """Read the first lines. Skips a line that is too long for a document, which is left out later."""
     start = stream.read(_SAMPLE_BYTES).removeprefix(_BOM)
     while b"\n" not in start and (chunk := stream.read(_SAMPLE_BYTES)):
         start += chunk
-        if len(start) > MAX_ROW_BYTES:
+        if len(start) > row_bytes:
             _, newline, rest = chunk.partition(b"\n")
             while not newline and (chunk := stream.read(_SAMPLE_BYTES)):
                 _, newline, rest = chunk.partition(b"\n")
@@ -130,8 +136,8 @@ def _names_of(rows: Sequence[dict[str, Any]]) -> list[str]:
     return [name for name in names if name not in nested or any(row.get(name) for row in rows)]
 
 
-def _sample_csv(path: Path, encoding: str | None) -> Sample:
-    with CsvFile.open(path, encoding) as file:
+def _sample_csv(path: Path, encoding: str | None, row_bytes: int) -> Sample:
+    with CsvFile.open(path, encoding, row_bytes) as file:
         names = file.names
         for table in file.tables():
             rows = table.slice(0, _SAMPLE_ROWS).rename_columns(names).to_pylist()
@@ -164,6 +170,7 @@ class TablePart:
     path: Path
     kind: str
     n_bytes: int
+    sizes: Sizes
     lines: Part | None = None
     row_groups: tuple[int, ...] = ()
 
@@ -181,11 +188,11 @@ class TablePart:
         self, wanted: ColumnSelection, sample: Sample, bad_row: BadRow, advance: Advance
     ) -> Iterator[Batch]:
         assert self.lines is not None
-        reader = LineReader(self.lines, PIECE_BYTES)
+        reader = LineReader(self.lines, self.sizes)
         fields = JsonFields.guess(wanted.columns, wanted.labels, wanted.id, sample.rows)
         done = 0
         for slab in reader:
-            batch = wanted.batch(*read_rows(slab, fields))
+            batch = wanted.batch(*read_rows(slab, fields, self.sizes.row_bytes))
             for row in batch.refused:
                 bad_row(partial(self._line, reader, row.row), row.why)
             yield batch
@@ -196,7 +203,7 @@ class TablePart:
         self, wanted: ColumnSelection, sample: Sample, bad_row: BadRow, advance: Advance
     ) -> Iterator[Batch]:
         done = first = 0
-        with CsvFile.open(self.path, sample.encoding) as file:
+        with CsvFile.open(self.path, sample.encoding, self.sizes.row_bytes) as file:
             for batch in file.batches(wanted):
                 for row in batch.refused:
                     bad_row(partial(self._record, first + row.row), row.why)
@@ -225,23 +232,23 @@ class TablePart:
             raise _not_parquet(self.path, error) from error
 
 
-def cut_table(path: Path, kind: str, encoding: str | None = None) -> list[TablePart]:
+def cut_table(path: Path, kind: str, encoding: str | None, sizes: Sizes) -> list[TablePart]:
     """Cut a file into parts for separate tasks. CSV stays whole, because cells may hold newlines."""
     size = path.stat().st_size
     if kind == "csv":
-        return [TablePart(path, kind, size)]
+        return [TablePart(path, kind, size, sizes)]
     if kind == "jsonl":
         with reading(path), path.open("rb") as raw:
             start = len(_BOM) if decompressed(raw, encoding).read(3) == _BOM else 0
-        lines = cut_file(path, start, _PART_BYTES, encoding)
-        return [TablePart(path, kind, size // len(lines), lines=part) for part in lines]
+        lines = cut_file(path, start, sizes.table_part_bytes, encoding)
+        return [TablePart(path, kind, size // len(lines), sizes, lines=part) for part in lines]
     metadata = _parquet(path).metadata
     parts, groups, n_bytes = [], [], 0
     for number in range(metadata.num_row_groups):
         groups.append(number)
         n_bytes += metadata.row_group(number).total_byte_size
-        if n_bytes >= _PART_BYTES or number == metadata.num_row_groups - 1:
-            parts.append(TablePart(path, kind, n_bytes, row_groups=tuple(groups)))
+        if n_bytes >= sizes.table_part_bytes or number == metadata.num_row_groups - 1:
+            parts.append(TablePart(path, kind, n_bytes, sizes, row_groups=tuple(groups)))
             groups, n_bytes = [], 0
     return parts
 

@@ -27,10 +27,11 @@ from ..text.terms import TermTable
 from ..text.words import DocumentWords, WordFinder
 from ..warn import warn
 from .batches import Batch, ColumnSelection
-from .columns import Sample, check_columns, choose_columns, guess_separator, id_column
+from .columns import ColumnChoice, Sample, check_columns, choose_columns, guess_separator, id_column
 from .compose import build_corpus
 from .encodings import known_encoding
 from .origins import PartOrigins, write_origins
+from .sizes import SIZES, Sizes
 from .sources import Paths, distinct_names, find_files
 from .spool import (
     IngestKeywords,
@@ -111,9 +112,10 @@ def ingest_text(
     >>> corpus.terms, corpus.labels
     (['rain', 'in', 'spain'], ['news', 'sky'])
     """
-    wanted = [text] if isinstance(text, str) else text
-    tables = Tables.look_at(sources, wanted, labels, label_separator, like, encoding)
-    return ingest_tables(tables, dest, tokenizer, limits or Limits(), strict, IngestOptions(**options))
+    choice = ColumnChoice([text] if isinstance(text, str) else text, labels, label_separator, encoding)
+    settings = IngestOptions(**options)
+    tables = Tables.look_at(sources, choice, like, settings.sizes)
+    return ingest_tables(tables, dest, tokenizer, limits or Limits(), strict, settings)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,23 +132,21 @@ class Tables:
     def look_at(
         cls,
         sources: Paths,
-        text: Sequence[str] | None = None,
-        labels: str | None = None,
-        separator: str | None = None,
+        choice: ColumnChoice,
         like: Corpus | str | Path | None = None,
-        encoding: str | None = None,
+        sizes: Sizes = SIZES,
     ) -> Tables:
         """Find the files and choose the columns. `ingest_text` describes the parameters."""
         if like is not None and not isinstance(like, Corpus):
             like = Corpus.open(like)
         known = None if like is None or like.info.text is None else like.info.text.columns.encoding
-        files = look_at_files(sources, encoding, known)
+        files = look_at_files(sources, choice.encoding, known, sizes=sizes)
         guess = None
         if like is not None:
-            columns = _columns_like(like, text, labels, separator, files[0][2])
+            columns = _columns_like(like, choice, files[0][2])
         else:
-            columns, guess = choose_columns(files[0][2], text, labels, separator)
-            if columns.labels is None and labels is None:
+            columns, guess = choose_columns(files[0][2], choice)
+            if columns.labels is None and choice.labels is None:
                 warn(
                     f"{files[0][0]}: the corpus will have no labels, because no column looks like labels. "
                     f"Columns found: {', '.join(files[0][2].names[:30])}. Name it with --labels, or pass "
@@ -162,7 +162,13 @@ Files = list[tuple[Path, str, Sample]]
 """Path, kind and first rows of each file."""
 
 
-def look_at_files(sources: Paths, encoding: str | None, known: str | None, other: str | None = None) -> Files:
+def look_at_files(
+    sources: Paths,
+    encoding: str | None,
+    known: str | None,
+    other: str | None = None,
+    sizes: Sizes = SIZES,
+) -> Files:
     """Find tables of texts and read their first rows. Warns if an encoding is guessed.
 
     Parameters
@@ -183,7 +189,7 @@ def look_at_files(sources: Paths, encoding: str | None, known: str | None, other
                 f"{path} is not a known kind of table. Found neither JSON lines, CSV nor Parquet. "
                 "Name it .jsonl, .csv, .tsv or .parquet if it is one of these."
             )
-        files.append((path, kind, take_sample(path, kind, given, known)))
+        files.append((path, kind, take_sample(path, kind, given, known, sizes.row_bytes)))
     guessed = [sample for _, _, sample in files if sample.is_guess]
     if guessed:
         are = "is" if len(guessed) == 1 else "and more are"
@@ -253,11 +259,11 @@ class _TextIngest:
         parts = [
             (number, part, sample)
             for number, (path, kind, sample) in enumerate(self.tables.files)
-            for part in cut_table(path, kind, sample.encoding)
+            for part in cut_table(path, kind, sample.encoding, spool.options.sizes)
         ]
         total = sum(part.n_bytes for _, part, _ in parts)
         self._label_ids = spool.directory / "labels.npy" if self.tables.like is None else None
-        self._builder = VocabularyBuilder(spool.directory, self.limits)
+        self._builder = VocabularyBuilder(spool.directory, self.limits, spool.options.sizes.run_terms)
         self.origins = [
             PartOrigins(file, spool.directory / f"ids-{i:06d}") for i, (file, _, _) in enumerate(parts)
         ]
@@ -345,19 +351,18 @@ class _TextIngest:
         return SourceSummary(Names(vocabulary.names, label_names), vocabulary.counts, label_counts, told)
 
 
-def _columns_like(
-    like: Corpus, text: Sequence[str] | None, labels: str | None, separator: str | None, sample: Sample
-) -> Columns:
+def _columns_like(like: Corpus, choice: ColumnChoice, sample: Sample) -> Columns:
     if like.info.text is None:
         raise InputError(
             f"The corpus given as like was not made of texts. Found {like!r}. Name one that was ingested "
             "from JSON lines, CSV or Parquet."
         )
     columns = like.info.text.columns
-    if text is not None:
-        columns = replace(columns, text=tuple(text))
-    if labels is not None:
-        columns = replace(columns, labels=labels or None)
+    separator = choice.separator
+    if choice.text is not None:
+        columns = replace(columns, text=tuple(choice.text))
+    if choice.labels is not None:
+        columns = replace(columns, labels=choice.labels or None)
     columns = replace(columns, encoding=None)
     if separator is None and columns.separator is None and columns.labels is not None:
         separator = guess_separator(sample, columns.labels)  # what were lists there may be strings here

@@ -30,9 +30,6 @@ from ..types import Array
 from . import kernels
 from .labels import LabelLists
 
-RUN_TERMS = 2_000_000
-"""Terms of a large table; about 150 MB."""
-
 _MANY = 1000
 """Documents from which on words of a single document are left out."""
 
@@ -115,9 +112,10 @@ class _Run:
 class VocabularyBuilder:
     """Builder that lends tables to tasks and merges them; safe to use from many threads."""
 
-    def __init__(self, folder: Path, limits: Limits) -> None:
+    def __init__(self, folder: Path, limits: Limits, run_terms: int) -> None:
         self._folder = folder
         self._limits = limits
+        self._run_terms = run_terms
         self._lock = threading.Lock()
         self._idle: deque[_Run] = deque()
         self._full: list[_Run] = []
@@ -133,7 +131,7 @@ class VocabularyBuilder:
                 run = _Run(self._folder, self._n_runs)
                 self._n_runs += 1
         yield run.table, run.renumbering
-        if run.table.n_terms > RUN_TERMS:
+        if run.table.n_terms > self._run_terms:
             run.save()
             with self._lock:
                 self._full.append(run)
@@ -154,7 +152,7 @@ class VocabularyBuilder:
         runs = [*self._full, *self._idle]
         # in files: all runs together may have more terms than fit in memory
         numbers = {run: _new_file(run.renumbering, run.n_terms) for run in runs}
-        n_shares = max(1, -(-sum(map(len, numbers.values())) // (2 * RUN_TERMS)))
+        n_shares = max(1, -(-sum(map(len, numbers.values())) // (2 * self._run_terms)))
         names: list[bytes] = []
         counts: list[Array] = []
         n_seen, most = 0, 0

@@ -26,7 +26,6 @@ from .compose import build_corpus
 from .parser_kernels import BAD_FEATURE, BAD_LABEL, OK, Parsed, parse, round_value
 from .sources import LineReader, Part, Paths, cut_file, decompressed, find_files, read_names, reading
 from .spool import (
-    PIECE_BYTES,
     IngestKeywords,
     IngestOptions,
     Names,
@@ -36,7 +35,6 @@ from .spool import (
     Spool,
 )
 
-PART_BYTES = 64_000_000
 _BOM = b"\xef\xbb\xbf"
 
 
@@ -162,7 +160,8 @@ class _SourceFile:
 
 def _read_files(files: list[_SourceFile], shape: Shape, header: bool, spool: Spool) -> list[PieceWriter]:
     """Stage 1: parse every part of every file, each in its own task."""
-    parts = [(file, part) for file in files for part in cut_file(file.path, file.data_start, PART_BYTES)]
+    part_bytes = spool.options.sizes.part_bytes
+    parts = [(file, part) for file in files for part in cut_file(file.path, file.data_start, part_bytes)]
     total = sum(file.path.stat().st_size for file in files)
     jobs = [_ReadJob(spool, number, part, shape, header, total) for number, (_, part) in enumerate(parts)]
     outcomes = map_tasks(_read_part, jobs, name="ingest-read", n_threads=spool.options.n_threads)
@@ -192,7 +191,7 @@ class _Outcome:
 def _read_part(job: _ReadJob) -> _Outcome:
     """Stage 1 for one part of one file: parse, convert to canonical form, spool."""
     writer = job.spool.writer(job.number)
-    reader = LineReader(job.part, PIECE_BYTES)
+    reader = LineReader(job.part, job.spool.options.sizes)
     n_terms = MAX_COLUMNS if job.shape.n_terms is None else job.shape.n_terms
     n_labels = MAX_COLUMNS if job.shape.n_labels is None else job.shape.n_labels
     done = 0

@@ -17,7 +17,8 @@ from ..errors import InputError
 from ..ingest.batches import Batch, ColumnSelection, Places
 from ..ingest.columns import check_columns, id_column
 from ..ingest.encodings import as_utf8, guess_encoding, known_encoding
-from ..ingest.json_rows import MAX_ROW_BYTES, JsonFields, read_rows
+from ..ingest.json_rows import JsonFields, read_rows
+from ..ingest.sizes import SIZES, Sizes
 from ..ingest.sources import Paths, distinct_names
 from ..ingest.tables import cut_table, sample_lines
 from ..ingest.tally import Tally
@@ -49,6 +50,7 @@ def predict_texts(
     encoding: str | None = None,
     strict: bool = False,
     progress: Progress | None = None,
+    sizes: Sizes = SIZES,
 ) -> Iterator[str]:
     """Lines of JSON with the k best labels of each document of some tables of texts.
 
@@ -70,10 +72,11 @@ def predict_texts(
         texts were, or as it looks, with a warning.
     strict
         Refuse rows that cannot be read.
+    sizes
+        Sizes of what is read at a time.
     """
-    found = text_predictions(
-        predictor_of(model), sources, k=k, text=text, encoding=encoding, strict=strict, progress=progress
-    )
+    options: dict[str, Any] = {"text": text, "encoding": encoding, "strict": strict}
+    found = text_predictions(predictor_of(model), sources, k=k, progress=progress, sizes=sizes, **options)
     return prediction_lines(found.records)
 
 
@@ -86,10 +89,11 @@ def text_predictions(
     encoding: str | None = None,
     strict: bool = False,
     progress: Progress | None = None,
+    sizes: Sizes = SIZES,
 ) -> Predictions:
     """Records of `predict_texts`."""
     columns = _columns(model, text)
-    files = look_at_files(sources, encoding, columns.encoding, other="jsonl")
+    files = look_at_files(sources, encoding, columns.encoding, other="jsonl", sizes=sizes)
     for _, _, sample in files:
         check_columns(sample, columns, labels=False)
     tally = Tally(strict, _ERROR_LINES)
@@ -97,7 +101,7 @@ def text_predictions(
     parts = [
         (name, part, sample)
         for name, (path, kind, sample) in zip(names, files, strict=True)
-        for part in cut_table(path, kind, sample.encoding)
+        for part in cut_table(path, kind, sample.encoding, sizes)
     ]
     total = sum(part.n_bytes for _, part, _ in parts)
     done = 0.0
@@ -225,9 +229,9 @@ def _slabs(stream: IO[bytes]) -> Iterator[bytes]:
             pending = rest
         else:
             pending += chunk
-        if len(pending) > 8 * MAX_ROW_BYTES:
+        if len(pending) > 8 * SIZES.row_bytes:
             raise InputError(
-                f"Standard input has a line of more than {8 * MAX_ROW_BYTES:,} bytes. "
+                f"Standard input has a line of more than {8 * SIZES.row_bytes:,} bytes. "
                 "Give one document a line."
             )
     if pending:

@@ -14,6 +14,7 @@ import pyarrow.parquet
 import pytest
 
 from threepass import Corpus, InputError, ingest_text
+from threepass.ingest.columns import ColumnChoice
 from threepass.ingest.labels import listed_labels
 from threepass.ingest.text import Tables
 from threepass.text.info import Columns
@@ -41,7 +42,7 @@ def labels_of(corpus: Corpus) -> list[set[str]]:
 
 
 def chosen(path: Path) -> Columns:
-    return Tables.look_at(path).columns
+    return Tables.look_at(path, ColumnChoice()).columns
 
 
 @pytest.mark.parametrize(
@@ -84,7 +85,7 @@ def test_mail__subject_is_a_title(tmp_path: Path) -> None:
     columns = chosen(write_csv(tmp_path / "a.csv", "subject,body,category", *rows))
     assert (columns.text, columns.labels) == (("subject", "body"), "category")
     with pytest.warns(UserWarning, match="will have no labels.*Columns found: subject, body, category"):
-        Tables.look_at(tmp_path / "a.csv", ["category"])
+        Tables.look_at(tmp_path / "a.csv", ColumnChoice(["category"]))
 
 
 @pytest.mark.parametrize(

@@ -10,13 +10,13 @@ import sparse
 
 from tests import naive
 from tests.conftest import random_matrices
-from threepass import InputError, ingest_matrices
-from threepass.ingest import matrices
+from threepass import Corpus, InputError, ingest_matrices
+from threepass.ingest.sizes import Sizes
 
 X, Y = random_matrices(37, 11, 5)
 
 
-def check_holds(corpus: matrices.Corpus, X: np.ndarray = X, Y: np.ndarray = Y) -> None:
+def check_holds(corpus: Corpus, X: np.ndarray = X, Y: np.ndarray = Y) -> None:
     x, y = corpus.to_scipy()
     assert corpus.term_ids.tolist() == naive.rank_terms(X)
     np.testing.assert_array_equal(x.toarray(), X[:, corpus.term_ids])
@@ -84,9 +84,8 @@ def test_matrices__one_dask_one_scipy(tmp_path: Path) -> None:
     check_holds(ingest_matrices(da.from_array(X, chunks=(10, -1)), scipy.sparse.csr_array(Y), tmp_path / "d"))
 
 
-def test_matrices__cut_into_many_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(matrices, "PIECE_BYTES", 100)
-    check_holds(ingest_matrices(X, Y, tmp_path / "d", block_bytes=500))
+def test_matrices__cut_into_many_pieces(tmp_path: Path) -> None:
+    check_holds(ingest_matrices(X, Y, tmp_path / "d", block_bytes=500, sizes=Sizes(piece_bytes=100)))
 
 
 def test_matrices__no_labels(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from threepass import SHAPES, InputError, StoreError, ingest_matrices, ingest_planted, ingest_shape
-from threepass.ingest import synthetic
+from threepass.ingest.sizes import Sizes
 from threepass.ingest.synthetic import Lengths, Planted, planted_truth
 
 MODEL = Planted(4000, 300, 20, 4, words=Lengths(25, 20), labels=Lengths(1, 1), distinct=False, seed=3)
@@ -37,12 +37,10 @@ def test_shape__corpus_has_it(tmp_path: Path, name: str, scale: float) -> None:
         assert np.median(counts) == pytest.approx(lengths.median, rel=0.1)
 
 
-def test_planted__documents_do_not_depend_on_blocks_or_threads(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_planted__documents_do_not_depend_on_blocks_or_threads(tmp_path: Path) -> None:
     one = ingest_planted(MODEL, tmp_path / "a", n_threads=1)
-    monkeypatch.setattr(synthetic, "PIECE_BYTES", 50_000)
-    other = ingest_planted(MODEL, tmp_path / "b", block_bytes=200_000)
+    sizes = Sizes(piece_bytes=50_000)
+    other = ingest_planted(MODEL, tmp_path / "b", block_bytes=200_000, sizes=sizes)
     assert other.n_blocks > one.n_blocks
     for mine, theirs in zip(one.to_scipy(), other.to_scipy(), strict=True):
         assert (mine != theirs).nnz == 0

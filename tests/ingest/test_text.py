@@ -16,7 +16,8 @@ import pytest
 
 from tests import naive_text
 from threepass import Corpus, InputError, Limits, Tokenizer, check, ingest_text, ingest_xmc
-from threepass.ingest import tables, vocabulary
+from threepass.ingest.columns import ColumnChoice
+from threepass.ingest.sizes import Sizes
 
 Row = dict[str, Any]
 
@@ -134,9 +135,7 @@ def test_formats__give_the_same_corpus(tmp_path: Path) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:.*no text")
-def test_result__does_not_depend_on_parts_threads_or_runs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_result__does_not_depend_on_parts_threads_or_runs(tmp_path: Path) -> None:
     rows = posts(400)
     source = write_jsonl(tmp_path / "posts.jsonl", rows)
     for name, some in (("a", rows[:150]), ("b", rows[150:])):
@@ -145,10 +144,9 @@ def test_result__does_not_depend_on_parts_threads_or_runs(
     whole = documents(ingest_text(source, tmp_path / "whole.zarr", tokenizer=tokenizer, n_threads=1))
     several = ingest_text(str(tmp_path / "part-?.jsonl"), tmp_path / "several.zarr", tokenizer=tokenizer)
     assert documents(several) == whole
-    monkeypatch.setattr(tables, "_PART_BYTES", 5000)
-    monkeypatch.setattr(tables, "PIECE_BYTES", 700)
-    monkeypatch.setattr(vocabulary, "RUN_TERMS", 20)  # many runs, merged in many shares
-    cut = ingest_text(source, tmp_path / "cut.zarr", tokenizer=tokenizer, block_bytes=1500)
+    # many runs, merged in many shares
+    sizes = Sizes(table_part_bytes=5000, piece_bytes=700, run_terms=20)
+    cut = ingest_text(source, tmp_path / "cut.zarr", tokenizer=tokenizer, block_bytes=1500, sizes=sizes)
     assert documents(cut) == whole
     assert cut.terms == several.terms
 
@@ -292,16 +290,16 @@ def test_guess__is_told(tmp_path: Path) -> None:
     from threepass.ingest.text import Tables
 
     source = write_jsonl(tmp_path / "a.jsonl", [{"Headline": "x", "Content": "y", "Genre": "a|b", "n": 1}])
-    tables_ = Tables.look_at(source)
+    tables_ = Tables.look_at(source, ColumnChoice())
     assert (tables_.columns.text, tables_.columns.labels) == (("Headline", "Content"), "Genre")
     assert tables_.guess is not None
     assert "text from 'Headline' and 'Content', labels from 'Genre', labels separated by '|'" in tables_.guess
     only = write_jsonl(tmp_path / "b.jsonl", [{"id": "7", "utterance": "hello there", "n": 1}])
     with pytest.warns(UserWarning, match="the corpus will have no labels.*Columns found: id, utterance, n"):
-        guessed = Tables.look_at(only)
+        guessed = Tables.look_at(only, ColumnChoice())
     assert guessed.columns.text == ("utterance",)
     assert "no labels" in str(guessed.guess)
-    assert Tables.look_at(only, ["utterance"], "").guess is None
+    assert Tables.look_at(only, ColumnChoice(["utterance"], "")).guess is None
 
 
 def test_long_first_line__columns_are_still_found(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pyarrow.parquet
 import pytest
 
 from threepass import InputError, Limits, MomentLabeler, Tokenizer, ingest_text
-from threepass.ingest import csv_rows, json_rows, tables
+from threepass.ingest.sizes import Sizes
 
 GOOD = [
     {"title": f"Post {i}", "body": f"some rain w{i % 5}", "tags": ["a", "b"][: 1 + i % 2]} for i in range(40)
@@ -106,16 +106,15 @@ def test_broken_utf8__is_counted(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("first", [True, False])
-def test_long_line__is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: bool) -> None:
-    for module in (csv_rows, json_rows, tables):
-        monkeypatch.setattr(module, "MAX_ROW_BYTES", 1_500_000)
+def test_long_line__is_left_out(tmp_path: Path, first: bool) -> None:
+    sizes = Sizes(row_bytes=1_500_000)
     long = b'{"title": "' + b"x y " * 800_000 + b'", "tags": ["a"]}'
     source = write(tmp_path / "a.jsonl", *([long, *GOOD] if first else [*GOOD, long]))
     with pytest.warns(UserWarning, match=r"the row has 3,200,028 bytes; at most 1,500,000 are allowed"):
-        corpus = ingest_text(source, tmp_path / "c.zarr")
+        corpus = ingest_text(source, tmp_path / "c.zarr", sizes=sizes)
     assert corpus.n_docs == 40
     (tmp_path / "a.csv").write_text("text,tags\n" + '"' + "x y " * 800_000 + '",a\n' + "x,b\n" * 3)
-    assert "has a row of more than 1,500,000 bytes" in refused(tmp_path / "a.csv", tmp_path)
+    assert "has a row of more than 1,500,000 bytes" in refused(tmp_path / "a.csv", tmp_path, sizes=sizes)
 
 
 def test_nothing_left(tmp_path: Path) -> None:

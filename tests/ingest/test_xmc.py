@@ -5,6 +5,7 @@ import gzip
 import lzma
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -13,8 +14,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests import naive
-from threepass import Corpus, InputError, ingest_xmc
-from threepass.ingest import compose, sources, spool, xmc
+from threepass import Corpus, InputError
+from threepass.ingest import compose, spool, xmc
+from threepass.ingest.sizes import Sizes
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -24,11 +26,8 @@ else:
 GOOD = b"4 6 3\n0,2 1:1 3:2.5\n1 5:1 0:3\n\n2 4:1\n"
 
 
-@pytest.fixture(autouse=True)
-def small_slabs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Cut even small files into many parts, slabs and pieces."""
-    monkeypatch.setattr(xmc, "PART_BYTES", 97)
-    monkeypatch.setattr(xmc, "PIECE_BYTES", 31)
+# cuts even small files into many parts, slabs and pieces
+ingest_xmc = partial(xmc.ingest_xmc, sizes=Sizes(part_bytes=97, piece_bytes=31))
 
 
 def dense(corpus: Corpus) -> tuple[np.ndarray, np.ndarray]:
@@ -90,13 +89,11 @@ def test_ingest__accepts_what_real_files_contain(tmp_path: Path, text: bytes) ->
     check_same(ingest_text(tmp_path, text), *naive.parse_xmc(text))
 
 
-def test_ingest__a_line_of_many_megabytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(xmc, "PART_BYTES", 1_000_000)
-    monkeypatch.setattr(xmc, "PIECE_BYTES", 100_000)
+def test_ingest__a_line_of_many_megabytes(tmp_path: Path) -> None:
     n = 1_000_000
     line = b"0 " + b" ".join(b"%d:%d" % (i, i % 7 + 1) for i in range(n))
     text = b"3 %d 1\n0 5:1\n" % n + line + b"\n0 6:1\n"
-    corpus = ingest_text(tmp_path, text)
+    corpus = ingest_text(tmp_path, text, sizes=Sizes(part_bytes=1_000_000, piece_bytes=100_000))
     assert [int(x) for x in np.diff(corpus.to_scipy()[0].indptr)] == [1, n, 1]
     X = corpus.to_scipy()[0][[1]].toarray().ravel()
     np.testing.assert_array_equal(X, corpus.term_ids % 7 + 1)
@@ -177,10 +174,10 @@ def test_ingest__not_text_or_not_there(tmp_path: Path) -> None:
     assert not list(tmp_path.glob("dest*"))
 
 
-def test_ingest__an_endless_line_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sources, "MAX_LINE_BYTES", 1000)
+def test_ingest__an_endless_line_is_refused(tmp_path: Path) -> None:
+    sizes = Sizes(part_bytes=97, piece_bytes=31, line_bytes=1000)
     with pytest.raises(InputError, match="a line of more than 1,000 bytes"):
-        ingest_text(tmp_path, b"1 6 3\n" + b"1 " * 5000)
+        ingest_text(tmp_path, b"1 6 3\n" + b"1 " * 5000, sizes=sizes)
 
 
 COMPRESSORS: dict[str, Callable[[bytes], bytes]] = {
@@ -322,12 +319,10 @@ def mutated_files(draw: st.DrawFn) -> bytes:
 
 def read_in_parts(path: Path, slab: int, part: int) -> tuple[np.ndarray, np.ndarray]:
     """Stage 1 of the ingest alone, cut as finely as asked."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(xmc, "PART_BYTES", part)
-        patch.setattr(xmc, "PIECE_BYTES", slab)
-        file = xmc._SourceFile.look_at(path, header=True)
-        pieces = spool.Spool(path.parent, spool.IngestOptions(n_threads=1, block_bytes=50))
-        writers = xmc._read_files([file], file.shape, True, pieces)
+    sizes = Sizes(part_bytes=part, piece_bytes=slab)
+    file = xmc._SourceFile.look_at(path, header=True)
+    pieces = spool.Spool(path.parent, spool.IngestOptions(n_threads=1, block_bytes=50, sizes=sizes))
+    writers = xmc._read_files([file], file.shape, True, pieces)
     widths = (file.shape.n_terms or 0, file.shape.n_labels or 0)
     X, Y = compose._load([piece for writer in writers for piece in writer.pieces], *widths)
     return X.to_scipy(np.float64).toarray(), Y.to_scipy().toarray()

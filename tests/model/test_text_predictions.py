@@ -20,8 +20,9 @@ from hypothesis import strategies as st
 from tests import naive_text
 from tests.model.test_texts import write_posts
 from threepass import Corpus, InputError, MomentLabeler, check, ingest_text, predict_texts
-from threepass.ingest import csv_rows, tables
 from threepass.ingest.batches import ColumnSelection
+from threepass.ingest.csv_rows import CsvFile
+from threepass.ingest.sizes import Sizes
 from threepass.model.predictions import corpus_records, predict_to_file
 from threepass.model.text_predictions import stream_predictions
 from threepass.text.info import Columns
@@ -75,13 +76,12 @@ def check_lines(records: list[Record]) -> None:
 @pytest.mark.parametrize("pack", [bytes, gzip.compress])
 @pytest.mark.parametrize("piece", [10, 60, 8_000_000])
 def test_json_lines__rows_keep_their_numbers(
-    model: MomentLabeler, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pack: Any, piece: int
+    model: MomentLabeler, tmp_path: Path, pack: Any, piece: int
 ) -> None:
-    monkeypatch.setattr(tables, "PIECE_BYTES", piece)
-    monkeypatch.setattr(tables, "_PART_BYTES", 2 * piece)
     source = tmp_path / "new.jsonl"
     source.write_bytes(pack("\n".join(LINES).encode()))
-    check_lines(told(model, source))
+    sizes = Sizes(piece_bytes=piece, table_part_bytes=2 * piece)
+    check_lines(told(model, source, sizes=sizes))
 
 
 @pytest.mark.filterwarnings("ignore:.*no text", "ignore:. rows were given an error")
@@ -132,17 +132,14 @@ cells = st.text('ab",;\n\r ', max_size=6)
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(st.lists(st.lists(cells, min_size=1, max_size=4), max_size=12), st.sampled_from(["\n", "\r\n"]))
 @example([["a", "b"], ["c"], ["d", "e"], ["f"], ["g"], ["h", "i"]], "\n")
-def test_csv__places_are_those_of_the_csv_module(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: list[list[str]], newline: str
-) -> None:
-    monkeypatch.setattr(csv_rows, "MAX_ROW_BYTES", 64)  # several blocks
+def test_csv__places_are_those_of_the_csv_module(tmp_path: Path, rows: list[list[str]], newline: str) -> None:
     text = io.StringIO(newline="")
     csv.writer(text, lineterminator=newline).writerows([["one", "two"], *rows])
     raw = text.getvalue().encode()
     (tmp_path / "a.csv").write_bytes(raw)
     columns = ColumnSelection(Columns(("one", "two")), labels=False)
     good, bad, first = [], [], 0
-    with csv_rows.CsvFile.open(tmp_path / "a.csv", None) as file:
+    with CsvFile.open(tmp_path / "a.csv", None, row_bytes=64) as file:
         for batch in file.batches(columns):
             texts = zip(*(column.to_pylist() for column in batch.texts), strict=True)
             good += [
@@ -190,16 +187,15 @@ def gaps(path: Path, n: int = 40, first: int = 0) -> Path:
 @pytest.mark.filterwarnings("ignore:.*left out", "ignore:.*were given an error")
 @pytest.mark.parametrize("n_files", [1, 2])
 def test_corpus__documents_are_rows_of_their_files(
-    model: MomentLabeler, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, n_files: int
+    model: MomentLabeler, tmp_path: Path, n_files: int
 ) -> None:
-    monkeypatch.setattr(tables, "_PART_BYTES", 1500)
-    monkeypatch.setattr(tables, "PIECE_BYTES", 700)
-    like = ingest_text(write_posts(tmp_path / "train.jsonl"), tmp_path / "train.zarr")
+    sizes = Sizes(table_part_bytes=1500, piece_bytes=700)
+    like = ingest_text(write_posts(tmp_path / "train.jsonl"), tmp_path / "train.zarr", sizes=sizes)
     paths = [gaps(tmp_path / f"part-{i}.jsonl", first=100 * i) for i in range(n_files)]
-    corpus = ingest_text(paths, tmp_path / "new.zarr", like=like, block_bytes=2000)
+    corpus = ingest_text(paths, tmp_path / "new.zarr", like=like, block_bytes=2000, sizes=sizes)
     assert corpus.n_docs == 40 * n_files
     assert check(tmp_path / "new.zarr").is_whole
-    from_texts = [record for record in told(model, *paths, k=2) if "error" not in record]
+    from_texts = [record for record in told(model, *paths, k=2, sizes=sizes) if "error" not in record]
     assert list(corpus_records(model.predictor_, corpus, 2)) == rounded(from_texts)
     test = corpus.split(test=0.3, seed=1)[1].head(7)
     wanted = [from_texts[i] for i in test.doc_ids.tolist()]
