@@ -28,7 +28,7 @@ from ..tasks import map_tasks
 from ..types import Array
 from .compose import build_corpus
 from .spool import IngestKeywords, IngestOptions, PieceWriter, Shape, Source, Spool
-from .synthetic_kernels import alias_table, draw_documents
+from .synthetic_kernels import ItemTables, Model, Rows, alias_table, draw_documents
 
 _QUANTILES = 4096
 
@@ -88,11 +88,11 @@ class Mixture:
             dense[own, topic] += self.share * self.weights[topic]
         return dense
 
-    def tables(self) -> tuple[float, Array, Array, Array, Array, Array]:
-        """Arguments for the sampling kernel."""
+    def tables(self, lengths: Array, distinct: bool) -> ItemTables:
+        """Tables for the sampling kernel, of documents with some lengths."""
         tables = [alias_table(weights) for weights in self.weights]
         keep, other = (np.stack(side) for side in zip(*tables, strict=True))
-        return (self.share, self.ids, keep, other, *alias_table(self.common))
+        return ItemTables(lengths, distinct, self.share, self.ids, keep, other, *alias_table(self.common))
 
 
 @dataclass(frozen=True)
@@ -208,8 +208,9 @@ def ingest_planted(model: Planted, dest: str | Path, **options: Unpack[IngestKey
     # Drawing distinct words takes forever if a document needs nearly all of them: leave room.
     n_words = model.words.table(max(1, model.n_terms // 2) if model.distinct else 2**31)
     n_labels = model.labels.table(max(1, model.n_labels // 2))
-    words, labels = model.word_mixture.tables(), model.label_mixture.tables()
-    topic_cdf = np.cumsum(model.pi)
+    words = model.word_mixture.tables(n_words, model.distinct)
+    labels = model.label_mixture.tables(n_labels, True)
+    sampled = Model(model.seed, np.cumsum(model.pi), words, labels)
     settings = IngestOptions(**options)
     docs_per_piece = max(1, round(settings.sizes.piece_bytes / (8 * (n_words.mean() + n_labels.mean()) + 16)))
     starts = range(0, model.n_docs, docs_per_piece)
@@ -220,26 +221,25 @@ def ingest_planted(model: Planted, dest: str | Path, **options: Unpack[IngestKey
             n = min(docs_per_piece, model.n_docs - first)
             room = 1.2
             while True:
-                x_indptr, y_indptr = np.zeros(n + 1, np.int64), np.zeros(n + 1, np.int64)
-                x_indices = np.empty(int(n * n_words.mean() * room) + n_words[-1], np.int32)
-                y_indices = np.empty(int(n * n_labels.mean() * room) + n_labels[-1], np.int32)
-                rows = (x_indptr, x_indices, y_indptr, y_indices)
-                lengths = (n_words, n_labels)
-                if draw_documents(
-                    first, model.seed, topic_cdf, words, labels, *lengths, model.distinct, *rows
-                ):
+                x, y = (
+                    Rows(
+                        np.zeros(n + 1, np.int64),
+                        np.empty(int(n * side.lengths.mean() * room) + side.lengths[-1], np.int32),
+                    )
+                    for side in (words, labels)
+                )
+                if draw_documents(sampled, first, x, y):
                     break
                 room *= 2
-            x_indices, y_indices = x_indices[: x_indptr[-1]], y_indices[: y_indptr[-1]]
-            values = None
+            x_indices, values = x.indices[: x.indptr[-1]], None
             if not model.distinct:
                 values = np.ones(len(x_indices))
-                nnz = merge_repeats(x_indptr, x_indices, values)
+                nnz = merge_repeats(x.indptr, x_indices, values)
                 x_indices, values = x_indices[:nnz], values[:nnz]
             writer = spool.writer(number)
             writer.add(
-                SparseRows(x_indptr, x_indices, values, model.n_terms),
-                SparseRows(y_indptr, y_indices, None, model.n_labels),
+                SparseRows(x.indptr, x_indices, values, model.n_terms),
+                SparseRows(y.indptr, y.indices[: y.indptr[-1]], None, model.n_labels),
             )
             spool.advance("draw", n, model.n_docs)
             return writer

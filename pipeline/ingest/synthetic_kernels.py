@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from ..jit import jit
@@ -10,6 +12,43 @@ from ..types import Array
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
 _MIX_2 = np.uint64(0x94D049BB133111EB)
+
+
+class ItemTables(NamedTuple):
+    """Tables to draw the words or the labels of a document from.
+
+    With probability `share` an item comes from the topic's own table, else from the common one.
+    """
+
+    lengths: Array
+    """Row lengths, all equally likely."""
+    distinct: bool
+    """Whether a row has no repeats."""
+    share: float
+    ids: Array
+    """(K, s) int32: each topic's own items."""
+    keep: Array
+    """(K, s): with `other`, a result of `alias_table` for each topic."""
+    other: Array
+    common_keep: Array
+    """(n,): with `common_other`, a result of `alias_table`."""
+    common_other: Array
+
+
+class Model(NamedTuple):
+    """A planted model."""
+
+    seed: int
+    topic_cdf: Array
+    words: ItemTables
+    labels: ItemTables
+
+
+class Rows(NamedTuple):
+    """Preallocated rows, as in `SparseRows`."""
+
+    indptr: Array
+    indices: Array
 
 
 @jit
@@ -61,71 +100,46 @@ def _draw(state: Array, keep: Array, other: Array) -> int:
 
 
 @jit
-def _draw_set(
-    state: Array,
-    n: int,
-    topic: int,
-    mixture: tuple[float, Array, Array, Array, Array, Array],
-    distinct: bool,
-    seen: Array,
-    stamp: int,
-    out: Array,
-) -> int:
-    """Fill `out` with n draws from one topic, without repeats if `distinct`. Returns the number drawn."""
-    share, ids, keep, other, common_keep, common_other = mixture
+def _draw_row(state: Array, items: ItemTables, topic: int, n: int, seen: Array, rows: Rows, row: int) -> None:
+    """Fill a row with n draws from one topic."""
+    start = rows.indptr[row]
+    out = rows.indices[start:]
     count = 0
     for _ in range(30 * n + 100):
         if count == n:
             break
-        if _uniform(state) < share:
-            item = ids[topic, _draw(state, keep[topic], other[topic])]
+        if _uniform(state) < items.share:
+            item = items.ids[topic, _draw(state, items.keep[topic], items.other[topic])]
         else:
-            item = _draw(state, common_keep, common_other)
-        if distinct:
-            if seen[item] == stamp:
+            item = _draw(state, items.common_keep, items.common_other)
+        if items.distinct:
+            if seen[item] == row:
                 continue
-            seen[item] = stamp
+            seen[item] = row
         out[count] = item
         count += 1
-    return count
+    rows.indptr[row + 1] = start + count
 
 
 @jit
-def draw_documents(
-    first: int,
-    seed: int,
-    topic_cdf: Array,
-    words: tuple[float, Array, Array, Array, Array, Array],
-    labels: tuple[float, Array, Array, Array, Array, Array],
-    n_words: Array,
-    n_labels: Array,
-    distinct: bool,
-    x_indptr: Array,
-    x_indices: Array,
-    y_indptr: Array,
-    y_indices: Array,
-) -> bool:
+def draw_documents(model: Model, first: int, x: Rows, y: Rows) -> bool:
     """Draw documents `first`, `first + 1`, ... into preallocated rows; False if these are too short.
-
-    `words` and `labels` are mixtures (share, ids, keep, other, common keep, common other): with probability
-    `share` an item comes from the topic's own table, else from the common one. `n_words` and `n_labels` are
-    quantile tables of the row lengths.
 
     Cost: about 50 ns a draw.
     """
+    words, labels = model.words, model.labels
     state = np.zeros(1, np.uint64)
-    words_seen, labels_seen = np.full(len(words[4]), -1, np.int32), np.full(len(labels[4]), -1, np.int32)
-    for row in range(len(x_indptr) - 1):
-        state[0] = _mix(np.uint64(first + row) * _GOLDEN + np.uint64(seed) * _MIX_1)
-        topic = min(np.searchsorted(topic_cdf, _uniform(state), side="right"), len(topic_cdf) - 1)
-        want_words = n_words[int(_uniform(state) * len(n_words))]
-        want_labels = n_labels[int(_uniform(state) * len(n_labels))]
-        x, y = x_indptr[row], y_indptr[row]
-        if x + want_words > len(x_indices) or y + want_labels > len(y_indices):
+    words_seen = np.full(len(words.common_keep), -1, np.int32)
+    labels_seen = np.full(len(labels.common_keep), -1, np.int32)
+    for row in range(len(x.indptr) - 1):
+        state[0] = _mix(np.uint64(first + row) * _GOLDEN + np.uint64(model.seed) * _MIX_1)
+        topic = np.searchsorted(model.topic_cdf, _uniform(state), side="right")
+        topic = min(topic, len(model.topic_cdf) - 1)
+        n_words = words.lengths[int(_uniform(state) * len(words.lengths))]
+        n_labels = labels.lengths[int(_uniform(state) * len(labels.lengths))]
+        if x.indptr[row] + n_words > len(x.indices) or y.indptr[row] + n_labels > len(y.indices):
             return False
-        count = _draw_set(state, want_words, topic, words, distinct, words_seen, row, x_indices[x:])
-        x_indptr[row + 1] = x + count
-        count = _draw_set(state, want_labels, topic, labels, True, labels_seen, row, y_indices[y:])
-        y_indices[y : y + count].sort()
-        y_indptr[row + 1] = y + count
+        _draw_row(state, words, topic, n_words, words_seen, x, row)
+        _draw_row(state, labels, topic, n_labels, labels_seen, y, row)
+        y.indices[y.indptr[row] : y.indptr[row + 1]].sort()
     return True
