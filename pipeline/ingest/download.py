@@ -10,7 +10,7 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -18,13 +18,18 @@ from ..errors import InputError, StoreError
 from ..progress import Progress
 from ..storage.destination import take_lock
 
-PAUSES = (1.0, 2.0, 4.0)
-"""Seconds before each further attempt at a transfer that broke off."""
 _TIMEOUT = (15, 60)  # seconds to connect, and between two packets
 _CHUNK = 2**16
 
 
-def download(url: str, name: str, folder: Path, sha256: str | None, progress: Progress | None = None) -> Path:
+def download(
+    url: str,
+    name: str,
+    folder: Path,
+    sha256: str | None,
+    progress: Progress | None = None,
+    pauses: Sequence[float] = (1.0, 2.0, 4.0),
+) -> Path:
     """Fetch a file into `folder`, unless it is there already with the right hash.
 
     Parameters
@@ -35,6 +40,8 @@ def download(url: str, name: str, folder: Path, sha256: str | None, progress: Pr
         Its name in `folder`. Nothing has this name before it is whole and its hash is right.
     sha256
         The hash it must have; None accepts any file.
+    pauses
+        Seconds before each further attempt at a transfer that broke off.
 
     Returns
     -------
@@ -55,7 +62,7 @@ def download(url: str, name: str, folder: Path, sha256: str | None, progress: Pr
         with _alone_in(folder):
             if file.exists() and sha256 in (None, file_sha256(file)):
                 return file
-            _transfer(url, part, progress)
+            _transfer(url, part, progress, pauses)
             found = file_sha256(part.path)
             if sha256 not in (None, found):
                 part.discard()
@@ -104,12 +111,12 @@ class _Part:
         self._note.unlink(missing_ok=True)
 
 
-def _transfer(url: str, part: _Part, progress: Progress | None) -> None:
+def _transfer(url: str, part: _Part, progress: Progress | None, pauses: Sequence[float]) -> None:
     """Fetch the file into `part`, in several attempts if need be."""
     import requests  # imported here, because only downloads need it
     import urllib3
 
-    for pause in (0.0, *PAUSES):
+    for pause in (0.0, *pauses):
         time.sleep(pause)
         try:
             return _request_rest(url, part, progress)
@@ -117,7 +124,7 @@ def _transfer(url: str, part: _Part, progress: Progress | None) -> None:
             failure = error
     came = part.path.stat().st_size if part.path.exists() else 0
     raise InputError(
-        f"{url} could not be downloaded in {1 + len(PAUSES)} attempts. {came:,} bytes came; then: {failure}. "
+        f"{url} could not be downloaded in {1 + len(pauses)} attempts. {came:,} bytes came; then: {failure}. "
         "Run the same command again later: it resumes the download if the server allows it."
     ) from failure
 

@@ -5,6 +5,7 @@ import hashlib
 import os
 import socket
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -12,16 +13,15 @@ import pytest
 from tests.web import Web, serve
 from threepass.errors import InputError, StoreError
 from threepass.ingest import download as module
-from threepass.ingest.download import download
 from threepass.storage.destination import take_lock
 
 CONTENT = bytes(range(256)) * 4000
+download = partial(module.download, pauses=(0.001,) * 3)
 HASH = hashlib.sha256(CONTENT).hexdigest()
 
 
 @pytest.fixture
-def web(monkeypatch: pytest.MonkeyPatch) -> Iterator[Web]:
-    monkeypatch.setattr(module, "PAUSES", (0.001,) * 3)
+def web() -> Iterator[Web]:
     with serve({"data.bin": CONTENT}) as web:
         yield web
 
@@ -171,8 +171,7 @@ def test_download__no_such_file__is_not_tried_again(web: Web, tmp_path: Path) ->
     assert names(tmp_path) == set()
 
 
-def test_download__nobody_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "PAUSES", (0.001,) * 3)
+def test_download__nobody_there(tmp_path: Path) -> None:
     with socket.socket() as taken:  # bound and not listening: refuses
         taken.bind(("127.0.0.1", 0))
         with pytest.raises(InputError, match=r"in 4 attempts\. 0 bytes came"):

@@ -12,7 +12,6 @@ import pytest
 
 from tests.web import Web, serve
 from threepass import InputError, StoreError, fetch_dataset
-from threepass.ingest import download
 from threepass.ingest.fetch import DATA_VARIABLE
 
 TRAIN = b"3 6 3\n0,2 1:1 3:2\n1 5:1 0:3\n2 4:1\n"
@@ -36,7 +35,6 @@ def _alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """No data folder and no cache of the user's."""
     monkeypatch.delenv(DATA_VARIABLE, raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(download, "PAUSES", (0.001,) * 3)
 
 
 @pytest.fixture
