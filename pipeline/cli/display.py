@@ -17,20 +17,29 @@ if TYPE_CHECKING:
 
     from ..corpus.store import Corpus
 
-_SECONDS_BEFORE_LINE = 2.0
-_SECONDS_BETWEEN_LINES = 10.0
 _COMPILING = "compiling"
+
+
+@dataclass(frozen=True, slots=True)
+class LineTimes:
+    """Seconds of a stage at which it prints lines."""
+
+    first: float = 2.0
+    """Before the first line."""
+    between: float = 10.0
+    """Between a line and the next."""
 
 
 @dataclass(slots=True)
 class _Stage:
     name: str
+    next_line: float
+    """Seconds after which it prints a line."""
     done: float = 0.0
     total: float = 0.0
     """0 for a stage that is not counted."""
     started: float = field(default_factory=time.monotonic)
     is_over: bool = False
-    next_line: float = field(default_factory=lambda: _SECONDS_BEFORE_LINE)
     task: TaskID | None = None
 
     @property
@@ -49,9 +58,12 @@ class ProgressDisplay:
     corpus: Corpus | None = None
     """The corpus whose documents are counted, if any: then blocks and bytes are shown too."""
 
-    def __init__(self, quiet: bool = False, corpus: Corpus | None = None) -> None:
+    def __init__(
+        self, quiet: bool = False, corpus: Corpus | None = None, times: LineTimes = LineTimes()
+    ) -> None:
         self.corpus = corpus
         self._quiet = quiet
+        self._times = times
         self._bars = None if quiet or not sys.stderr.isatty() else _bars()
         self._stages: dict[str, _Stage] = {}
         self._current: _Stage | None = None
@@ -111,7 +123,7 @@ class ProgressDisplay:
         before = self._stages.get(name)
         if before is not None:
             self._remove_bar(before)
-        stage = self._stages[name] = _Stage(name)
+        stage = self._stages[name] = _Stage(name, self._times.first)
         self._add_bar(stage)
         return stage
 
@@ -136,7 +148,7 @@ class ProgressDisplay:
         if self._bars is not None and stage.task is not None:
             total = stage.total or 1
             self._bars.update(stage.task, completed=stage.done if stage.total else total, total=total)
-        elif stage.seconds > _SECONDS_BEFORE_LINE:
+        elif stage.seconds > self._times.first:
             self._print(stage)
 
     def _print_lines(self) -> None:
@@ -144,7 +156,7 @@ class ProgressDisplay:
             with self._lock:
                 for stage in list(self._stages.values()):
                     if not stage.is_over and stage.seconds > stage.next_line:
-                        stage.next_line = stage.seconds + _SECONDS_BETWEEN_LINES
+                        stage.next_line = stage.seconds + self._times.between
                         self._print(stage)
 
     def _print(self, stage: _Stage) -> None:

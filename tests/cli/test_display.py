@@ -16,8 +16,7 @@ import pytest
 
 from tests.terminal import Terminal, terminal
 from threepass import Corpus, MomentLabeler, check, ingest_shape, write_report
-from threepass.cli import display as progress
-from threepass.cli.display import ProgressDisplay
+from threepass.cli.display import LineTimes, ProgressDisplay
 from threepass.ingest.docstrings import documented_objects
 from threepass.model import evaluation, inputs
 from threepass.progress import counted
@@ -133,12 +132,7 @@ def test_counted__never_more_than_there_is() -> None:
 # -- how it is shown ------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def lines(monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
-    """For stderr, no terminal; and lines come after a tenth of the usual time."""
-    monkeypatch.setattr(progress, "_SECONDS_BEFORE_LINE", 0.2)
-    monkeypatch.setattr(progress, "_SECONDS_BETWEEN_LINES", 1.0)
-    return io.StringIO()
+SOON = LineTimes(first=0.2, between=1.0)
 
 
 def wait_for(text: str, stream: io.StringIO) -> None:
@@ -148,8 +142,9 @@ def wait_for(text: str, stream: io.StringIO) -> None:
         time.sleep(0.01)
 
 
-def test_lines__while_a_stage_lasts_and_at_its_end(lines: io.StringIO) -> None:
-    with redirect_stderr(lines), ProgressDisplay() as display:
+def test_lines__while_a_stage_lasts_and_at_its_end() -> None:
+    lines = io.StringIO()  # no terminal
+    with redirect_stderr(lines), ProgressDisplay(times=SOON) as display:
         display("short", 0, 0)
         display("whitening", 0, 0)
         wait_for("so far", lines)
@@ -170,14 +165,15 @@ def test_lines__while_a_stage_lasts_and_at_its_end(lines: io.StringIO) -> None:
         assert re.fullmatch(pattern, line)
 
 
-def test_lines__nothing_when_quiet(lines: io.StringIO) -> None:
-    with redirect_stderr(lines), ProgressDisplay(quiet=True) as display:
+def test_lines__nothing_when_quiet() -> None:
+    lines = io.StringIO()
+    with redirect_stderr(lines), ProgressDisplay(quiet=True, times=SOON) as display:
         display("whitening", 0, 0)
         time.sleep(0.4)
     assert lines.getvalue() == ""
 
 
-def test_lines__compiling(lines: io.StringIO, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lines__compiling(monkeypatch: pytest.MonkeyPatch) -> None:
     @numba.njit
     def kernel(n: int) -> float:
         total = 0.0
@@ -185,7 +181,8 @@ def test_lines__compiling(lines: io.StringIO, monkeypatch: pytest.MonkeyPatch) -
             total += i**0.5
         return total
 
-    with redirect_stderr(lines), ProgressDisplay() as display:
+    lines = io.StringIO()
+    with redirect_stderr(lines), ProgressDisplay(times=SOON) as display:
         display("first", 0, 0)
         display.compiling(True)
         wait_for("compiling: ", lines)
