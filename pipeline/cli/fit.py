@@ -131,10 +131,7 @@ def fit(
     labeler = MomentLabeler(n_components, **choices, n_jobs=threads, random_state=seed)
     source = Corpus.open(corpus)
     if plan:
-        with ProgressDisplay(quiet) as progress:
-            begin(progress, "measuring")
-            told = _plan_text(labeler, source)
-        tell(*told, json_file)
+        _tell_plan(labeler, source, quiet, json_file)
         return
     if model.exists() and not overwrite:
         raise StoreError(f"{model} exists already. Choose another name, or pass --overwrite.")
@@ -152,33 +149,48 @@ def fit(
             print(f"dashboard: {client.dashboard_link}", file=sys.stderr)
         files: dict[str, Any] = {"run_dir": run_dir, "run_log": run_log}
         labeler.fit_to(source, model, overwrite=overwrite, client=client, progress=progress, **files)
-    seconds = time.monotonic() - started
-    if not quiet:
-        for note in labeler.fit_stats_["notes"]:
-            print(f"note: {note}", file=sys.stderr)
-    promise = labeler.guarantee()
+    _tell_fit(labeler, source.n_docs, model, time.monotonic() - started, quiet, json_file)
+
+
+def _tell_plan(labeler: MomentLabeler, corpus: Corpus, quiet: bool, json_file: Path | None) -> None:
+    with ProgressDisplay(quiet) as progress:
+        begin(progress, "measuring")
+        told = _plan_text(labeler, corpus)
+    tell(*told, json_file)
+
+
+def _tell_fit(
+    labeler: MomentLabeler, n_docs: int, model: Path, seconds: float, quiet: bool, json_file: Path | None
+) -> None:
+    """Say what was learned from how many documents, and where it is."""
+    stats, promise = labeler.fit_stats_, labeler.guarantee()
     size = sum(file.stat().st_size for file in model.rglob("*") if file.is_file())
-    run = labeler.fit_stats_["run"]
-    reused, segments = run["segments_reused"], run["segments_reused"] + run["segments_computed"]
-    topics, documents = len(labeler.topic_weights_), how_many(source.n_docs, "document")
-    learned = f"{how_many(topics, 'topic')} from {documents}"
+    topics = len(labeler.topic_weights_)
+    learned = f"{how_many(topics, 'topic')} from {how_many(n_docs, 'document')}"
     lines = [f"{model}: {learned} in {seconds:.1f} s, {size / 1e6:,.1f} MB on disk"]
     if not quiet:
-        if reused:
-            lines.append(
-                f"went on from an earlier run: {reused} of {how_many(segments, 'segment')} were there"
-            )
-        lines += [_head_text(labeler), promise.sentence]
+        for note in stats["notes"]:
+            print(f"note: {note}", file=sys.stderr)
+        lines += [*_reuse_lines(stats["run"]), _head_text(labeler), promise.sentence]
     numbers = {
         "path": str(model),
         "seconds": seconds,
         "bytes_on_disk": size,
         "scores_mean": labeler.scores_mean_,
         "topics": topics,
-        "fit": labeler.fit_stats_,
+        "fit": stats,
         "guarantee": promise.as_dict(),
     }
     tell("\n".join(lines), numbers, json_file)
+
+
+def _reuse_lines(run: dict[str, Any]) -> list[str]:
+    """What an earlier run had done already, if anything."""
+    reused = run["segments_reused"]
+    if not reused:
+        return []
+    segments = how_many(reused + run["segments_computed"], "segment")
+    return [f"went on from an earlier run: {reused} of {segments} were there"]
 
 
 def _what_is_left(model: Path, kept: Path) -> str | None:
