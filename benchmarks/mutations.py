@@ -40,8 +40,6 @@ from threepass.corpus.describe import describe
 STORES = ("corpus.zarr", "blend.zarr", "posterior.zarr")
 _ROOM = 2**30
 """Address space beyond what a warm process has; more is asked for only by a number that was believed."""
-_PATIENCE = 120.0
-"""Seconds after which a process hangs; the first mutation waits for imports and compilation, too."""
 
 
 def make_stores(folder: Path) -> None:
@@ -166,18 +164,22 @@ def child_command(folder: Path, seed: int, first: int, count: int) -> list[str]:
     return [*command, "--seed", str(seed), "--first", str(first), "--count", str(count - first)]
 
 
-def records(command: Callable[[int], list[str]], count: int) -> Iterator[dict[str, Any]]:
+def records(
+    command: Callable[[int], list[str]], count: int, patience: float = 120.0
+) -> Iterator[dict[str, Any]]:
     """What became of each mutation; a child that crashes or hangs is noticed, and another goes on.
 
     Parameters
     ----------
     command
         Number of the first mutation -> how to start a child that goes on from there.
+    patience
+        Seconds after which a child hangs; its first mutation waits for imports and compilation, too.
     """
     first = 0
     while first < count:
         before, running = first, {}
-        for record in _spoken(command(first)):
+        for record in _spoken(command(first), patience):
             if "outcome" not in record:
                 running = record
             elif running:
@@ -187,7 +189,7 @@ def records(command: Callable[[int], list[str]], count: int) -> Iterator[dict[st
             raise RuntimeError(f"The process for mutation {first} ended before it was done.")
 
 
-def _spoken(command: list[str]) -> Iterator[dict[str, Any]]:
+def _spoken(command: list[str], patience: float) -> Iterator[dict[str, Any]]:
     """What a child says, and at last how it came to an end, if it was not by itself."""
     lines: queue.Queue[str] = queue.Queue()
     with (
@@ -198,12 +200,12 @@ def _spoken(command: list[str]) -> Iterator[dict[str, Any]]:
         pump = threading.Thread(target=_pump, args=(child.stdout, lines.put))
         pump.start()
         try:
-            while line := lines.get(timeout=_PATIENCE):
+            while line := lines.get(timeout=patience):
                 yield json.loads(line)
             if code := child.wait():
                 yield {"outcome": "crash", "message": f"exit code {code}"}
         except queue.Empty:
-            yield {"outcome": "hung", "message": f"for {_PATIENCE:g} seconds"}
+            yield {"outcome": "hung", "message": f"for {patience:g} seconds"}
         finally:
             child.kill()
             pump.join()

@@ -57,6 +57,7 @@ def evaluate(
     Y: SparseRows,
     ks: tuple[int, ...] = (1, 3, 5),
     inverse_propensity: Array | None = None,
+    slab_floats: int = _SLAB_FLOATS,
 ) -> dict[str, float]:
     """The metrics of a model's scores, as `RankingSums.finish` names them; at most some slabs are in memory.
 
@@ -70,9 +71,11 @@ def evaluate(
         Cut-offs.
     inverse_propensity
         (L,) for the propensity-scored metrics.
+    slab_floats
+        Scores that are held at a time.
     """
     sums = RankingSums.zero(ks)
-    for rows in _slabs(X.n_rows, Y.n_columns):
+    for rows in _slabs(X.n_rows, Y.n_columns, slab_floats):
         truth = Y.slice(rows.start, rows.stop)
         scores = model.scores(X.slice(rows.start, rows.stop))  # (s, L)
         labels = np.full((truth.n_rows, max(ks)), -1, np.int32)
@@ -83,7 +86,7 @@ def evaluate(
     return sums.finish()
 
 
-def _slabs(n_rows: int, n_labels: int) -> list[slice]:
+def _slabs(n_rows: int, n_labels: int, slab_floats: int = _SLAB_FLOATS) -> list[slice]:
     """Rows to score at a time."""
-    step = max(1, _SLAB_FLOATS // max(1, n_labels))
+    step = max(1, slab_floats // max(1, n_labels))
     return [slice(top, min(top + step, n_rows)) for top in range(0, n_rows, step)]

@@ -17,8 +17,19 @@ from threepass.passes import kernels
 from threepass.tasks import n_cpus
 from threepass.types import Array
 
-MAX_STEPS = 5 * 20
-"""Newton steps times conjugate gradient steps in each, of the authors' program."""
+
+@dataclass(frozen=True)
+class Limits:
+    """Limits of a fit."""
+
+    newton: int = 5
+    """Newton steps of a turn, as in the authors' program."""
+    gradient: int = 20
+    """Conjugate gradient steps of a Newton step, as in the authors' program."""
+    flops: float = 1e15
+    """Of a loss that is not of squares: most of an hour on two cores, as most steps end before they must."""
+    slab: int = 1024
+    """Rows that a thread works on at a time."""
 
 
 @dataclass
@@ -55,6 +66,8 @@ class Leml:
         The gradient's norm at which the solve for W ends, as a share of its norm at the start.
     bias
         Of a word that every document has, beside its own; 0 for none.
+    limits
+        Most steps and operations, and rows at a time.
 
     Attributes
     ----------
@@ -83,6 +96,7 @@ class Leml:
     seed: int = 0
     tolerance: float = 0.1
     bias: float = 0.0
+    limits: Limits = Limits()
     W_: Array = field(init=False, repr=False)
     H_: Array = field(init=False, repr=False)
     seconds_: list[float] = field(init=False, repr=False)
@@ -112,7 +126,7 @@ class Leml:
         self.W_ = np.zeros((X.n_columns, self.rank), np.float32)
         self.H_ = rng.standard_normal((Y.n_columns, self.rank), np.float32) / np.float32(np.sqrt(self.rank))
         self.seconds_, self.n_steps_ = [], []
-        with Parts.shared_out(X, Y, self.n_threads or n_cpus()) as rows:
+        with Parts.shared_out(X, Y, self.n_threads or n_cpus(), self.limits.slab) as rows:
             for _ in range(self.n_outer):
                 self.n_steps_.append(self._update_words(rows))
                 self._update_labels(rows)
@@ -163,7 +177,8 @@ class Leml:
         S = R.copy()  # (D, rank) the direction
         squared = np.vdot(R, R)
         enough = self.tolerance**2 * squared
-        for step in range(MAX_STEPS):
+        most = self.limits.newton * self.limits.gradient
+        for step in range(most):
             if squared <= enough:
                 return step
             A = total(rows.each(hessian_times_S))  # (D, rank)
@@ -175,7 +190,7 @@ class Leml:
             before, squared = squared, np.vdot(R, R)
             S *= squared / before
             S += R
-        return MAX_STEPS
+        return most
 
     def _update_labels(self, rows: Parts) -> None:
         """H = Y'Z (Z'Z + lam I)^-1 with Z = X W."""

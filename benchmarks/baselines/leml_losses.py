@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 
 from benchmarks.baselines import loss_kernels
-from benchmarks.baselines.leml import Leml
+from benchmarks.baselines.leml import Leml, Limits
 from benchmarks.baselines.parts import Part, Parts, total
 from threepass.corpus.rows import SparseRows
 from threepass.errors import InputError
@@ -17,11 +17,6 @@ from threepass.passes import kernels
 from threepass.types import Array
 
 Loss = Literal["logistic", "hinge"]
-MAX_NEWTON = 5
-MAX_GRADIENT = 20
-"""Newton steps, and conjugate gradient steps in each, of the authors' program."""
-MAX_FLOPS = 1e15
-"""Most of an hour on two cores, as most steps end before they must."""
 _CG_TOLERANCE = 0.1
 _SUFFICIENT = 1e-4
 """The share of the decrease that a step's slope promises, for a step to be taken."""
@@ -49,7 +44,7 @@ class GeneralLeml(Leml):
     Notes
     -----
     Cost: unlike with squares, the zeros of Y do not fold into H'H: a conjugate gradient step takes
-    6 N L rank flops, and logistic losses N L exponentials. `fit` refuses work beyond `MAX_FLOPS`. Memory: N
+    6 N L rank flops, and logistic losses N L exponentials. `fit` refuses more than `limits.flops`. Memory: N
     rank floats beside that of `Leml`, and two slabs of 1024 x L floats for each thread; never N x L.
     """
 
@@ -62,24 +57,26 @@ class GeneralLeml(Leml):
             raise InputError(
                 f"The loss is logistic or hinge. Found {self.loss}. Pass one, or use Leml for squares."
             )
-        flops = 2 * self.n_outer * MAX_NEWTON * MAX_GRADIENT * 6.0 * X.n_rows * Y.n_columns * self.rank
-        if flops > MAX_FLOPS:
+        limits = self.limits
+        n_steps = 2 * self.n_outer * limits.newton * limits.gradient
+        flops = n_steps * 6.0 * X.n_rows * Y.n_columns * self.rank
+        if flops > limits.flops:
             raise InputError(
                 f"A {self.loss} loss visits each pair of a document and a label. Found {X.n_rows} x "
                 f"{Y.n_columns} of them at rank {self.rank}, up to {flops:.1e} operations, above "
-                f"{MAX_FLOPS:.0e}. Use the squared loss, or fewer documents."
+                f"{limits.flops:.0e}. Use the squared loss, or fewer documents."
             )
         super().fit(X, Y, callback)
         return self
 
     def _update_words(self, rows: Parts) -> int:
         problem = _Words(rows, self.H_, self.loss == "logistic")
-        self.W_, n_steps = _minimise(self.W_, problem, _whole, self.lam, self.tolerance)
+        self.W_, n_steps = _minimise(self.W_, problem, _whole, self.lam, self.tolerance, self.limits)
         return n_steps
 
     def _update_labels(self, rows: Parts) -> None:
         problem = _Labels(rows, self.W_, self.loss == "logistic")
-        self.H_, _ = _minimise(self.H_, problem, _rowwise, self.lam, self.tolerance)
+        self.H_, _ = _minimise(self.H_, problem, _rowwise, self.lam, self.tolerance, self.limits)
 
 
 class _Words:
@@ -176,7 +173,7 @@ def _rowwise(A: Array, B: Array) -> Array:
 
 
 def _minimise(
-    start: Array, problem: _Words | _Labels, dot: _Dot, lam: float, tolerance: float
+    start: Array, problem: _Words | _Labels, dot: _Dot, lam: float, tolerance: float, limits: Limits
 ) -> tuple[Array, int]:
     """The problem's losses + ½ lam ||A||², lowered from A = start; and the conjugate gradient steps taken.
 
@@ -192,11 +189,11 @@ def _minimise(
     value, gradient = evaluate(A)
     squared = dot(gradient, gradient)
     enough = tolerance**2 * squared
-    for _ in range(MAX_NEWTON):
+    for _ in range(limits.newton):
         active = squared > enough
         if not active.any():
             break
-        S, steps = _newton_direction(np.where(active, -gradient, 0), problem, dot, lam)
+        S, steps = _newton_direction(np.where(active, -gradient, 0), problem, dot, lam, limits.gradient)
         n_steps += steps
         slope = dot(gradient, S)  # of the objective along S, at most 0
         length = active.astype(np.float64)
@@ -216,13 +213,15 @@ def _minimise(
     return A, n_steps
 
 
-def _newton_direction(R: Array, problem: _Words | _Labels, dot: _Dot, lam: float) -> tuple[Array, int]:
+def _newton_direction(
+    R: Array, problem: _Words | _Labels, dot: _Dot, lam: float, most: int
+) -> tuple[Array, int]:
     """About (Hessian + lam I)^-1 R, and the conjugate gradient steps that it took; R is overwritten."""
     S = np.zeros_like(R)
     P = R.copy()
     squared = dot(R, R)
     enough = _CG_TOLERANCE**2 * squared
-    for step in range(MAX_GRADIENT):
+    for step in range(most):
         going = squared > enough
         if not going.any():
             return S, step
@@ -235,4 +234,4 @@ def _newton_direction(R: Array, problem: _Words | _Labels, dot: _Dot, lam: float
         before, squared = squared, np.where(going, dot(R, R), 0)
         P *= np.divide(squared, before, out=np.zeros_like(squared), where=going).astype(np.float32)
         P += R
-    return S, MAX_GRADIENT
+    return S, most

@@ -19,12 +19,17 @@ from threepass.errors import InputError
 from threepass.tasks import n_cpus
 from threepass.types import Array
 
-PRUNED_BELOW = 0.01
-"""Weights nearer to 0 are not kept: on Bibtex and Delicious a fifth of them, for less than .001 of AUC."""
-MAX_BYTES = 8e9
-"""Of D x L weights, before pruning."""
-MAX_WORK = 2e10
-"""Words of all documents, once for each label: some ten minutes on two cores."""
+
+@dataclass(frozen=True)
+class Limits:
+    """Limits of a fit, and of what it keeps."""
+
+    smallest: float = 0.01
+    """Smallest weight that is kept: on Bibtex and Delicious a fifth is not, for less than .001 of AUC."""
+    n_bytes: float = 8e9
+    """Of D x L weights, before pruning."""
+    work: float = 2e10
+    """Words of all documents, once for each label: some ten minutes on two cores."""
 
 
 @dataclass
@@ -40,6 +45,8 @@ class OneVsAll:
         Weight of the losses against the squared norm.
     n_threads
         Labels that are learnt at the same time; None for as many as there are processors.
+    limits
+        Most weights and work, and the smallest weight that is kept.
 
     Attributes
     ----------
@@ -60,6 +67,7 @@ class OneVsAll:
 
     C: float = 1.0
     n_threads: int | None = None
+    limits: Limits = Limits()
     weights_: scipy.sparse.csr_array = field(init=False, repr=False)
     intercepts_: Array = field(init=False, repr=False)
     n_unconverged_: int = field(init=False, repr=False)
@@ -83,11 +91,12 @@ class OneVsAll:
             raise InputError(f"C weighs the losses. Found {self.C}. Pass a number above 0.")
         refuse_other_documents(X, Y)
         n_bytes, work = 4.0 * X.n_columns * Y.n_columns, float(X.nnz) * Y.n_columns
-        if n_bytes > MAX_BYTES or work > MAX_WORK:
+        limits = self.limits
+        if n_bytes > limits.n_bytes or work > limits.work:
             raise InputError(
                 f"One-vs-all learns words x labels weights, and reads all words once for each label. Found "
-                f"{X.n_columns} x {Y.n_columns}, {n_bytes / 1e9:.1f} GB where {MAX_BYTES / 1e9:.0f} are "
-                f"allowed, and {work:.1e} words where {MAX_WORK:.0e} are. Use another method."
+                f"{X.n_columns} x {Y.n_columns}, {n_bytes / 1e9:.1f} GB where {limits.n_bytes / 1e9:.0f} are "
+                f"allowed, and {work:.1e} words where {limits.work:.0e} are. Use another method."
             )
         started = time.perf_counter()
         words = X.to_scipy(np.float64)
@@ -101,14 +110,14 @@ class OneVsAll:
                 return np.zeros(0, np.int32), np.zeros(0, np.float32), 1.0 if has.any() else -1.0, True
             machine = LinearSVC(C=self.C, dual=False).fit(words, has)
             w = machine.coef_[0]
-            kept = np.flatnonzero(abs(w) >= PRUNED_BELOW).astype(np.int32)
+            kept = np.flatnonzero(abs(w) >= limits.smallest).astype(np.int32)
             return kept, w[kept].astype(np.float32), machine.intercept_[0], machine.n_iter_ < machine.max_iter
 
         with warnings.catch_warnings(), ThreadPoolExecutor(self.n_threads or n_cpus()) as pool:
             warnings.simplefilter("ignore", ConvergenceWarning)  # counted below
             learnt = list(pool.map(learn, range(Y.n_columns)))
         kept, weights, intercepts, converged = zip(*learnt, strict=True)
-        # scipy has one type for both index arrays; `MAX_BYTES` keeps the number of weights within this one.
+        # scipy has one type for both index arrays; `limits.n_bytes` keeps it wide enough.
         indptr = np.cumsum([0, *(len(ids) for ids in kept)], dtype=np.int32)
         triple = np.concatenate(weights), np.concatenate(kept), indptr
         self.weights_ = scipy.sparse.csc_array(triple, shape=(X.n_columns, Y.n_columns)).tocsr()

@@ -15,9 +15,6 @@ from threadpoolctl import ThreadpoolController
 from threepass.corpus.rows import SparseRows
 from threepass.types import Array
 
-SLAB = 1024
-"""Rows that a thread works on at a time."""
-
 Part = list[tuple[SparseRows, SparseRows]]
 """Slabs of words and labels."""
 Result = TypeVar("Result")
@@ -33,14 +30,14 @@ class Parts:
 
     @classmethod
     @contextmanager
-    def shared_out(cls, X: SparseRows, Y: SparseRows, n_threads: int) -> Iterator[Parts]:
-        """A part for each thread, with about as many nonzeros as the others."""
+    def shared_out(cls, X: SparseRows, Y: SparseRows, n_threads: int, slab: int) -> Iterator[Parts]:
+        """A part for each thread, with about as many nonzeros as the others, in slabs of `slab` rows."""
         X, Y = single(X), replace(Y, values=None)
         cuts = np.searchsorted(X.indptr, np.linspace(0, X.nnz, n_threads + 1)[1:-1])
         parts = [
             [
-                (X.slice(top, min(top + SLAB, stop)), Y.slice(top, min(top + SLAB, stop)))
-                for top in range(start, stop, SLAB)
+                (X.slice(top, min(top + slab, stop)), Y.slice(top, min(top + slab, stop)))
+                for top in range(start, stop, slab)
             ]
             for start, stop in pairwise([0, *cuts.tolist(), X.n_rows])
         ]

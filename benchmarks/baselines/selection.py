@@ -20,8 +20,6 @@ from threepass.parts.held_out import HELD_OUT_SEED
 
 SHARE = 0.1
 """Of the training documents, held out for the choice."""
-MOST_DOCS = 50_000
-"""Training documents that a choice looks at: with more of them settings hardly change, and time does."""
 MEASURES = ("auc", "p@1", "p@3", "p@5")
 
 
@@ -50,8 +48,8 @@ class Choice:
     n_docs: int
 
 
-def choose(recipe: Recipe, X: SparseRows, Y: SparseRows) -> Choice:
-    """Choose settings by AUC + P@1 on a tenth of the documents, or of the first `MOST_DOCS` of many.
+def choose(recipe: Recipe, X: SparseRows, Y: SparseRows, most_docs: int = 50_000) -> Choice:
+    """Choose settings by AUC + P@1 on a tenth of the documents, or of the first `most_docs` of many.
 
     A candidate is fitted once: measured after each of its iterations, it tells how many to take. Of equals
     the first wins. The tenth is the one that hash of the row's number picks, as for our own heads.
@@ -60,9 +58,11 @@ def choose(recipe: Recipe, X: SparseRows, Y: SparseRows) -> Choice:
     ----------
     X, Y
         (N, D) weighted words and (N, L) labels of the training documents.
+    most_docs
+        Documents that the choice looks at: with more of them settings hardly change, and time does.
     """
     started = time.perf_counter()
-    n_docs = min(X.n_rows, MOST_DOCS)
+    n_docs = min(X.n_rows, most_docs)
     mask = in_test(np.arange(n_docs), SHARE, HELD_OUT_SEED)
     kept, aside = np.flatnonzero(~mask), np.flatnonzero(mask)
     train, held_out = (X.take(kept), Y.take(kept)), (X.take(aside), Y.take(aside))

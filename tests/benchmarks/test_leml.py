@@ -6,8 +6,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from benchmarks.baselines import leml, parts
-from benchmarks.baselines.leml import Leml
+from benchmarks.baselines.leml import Leml, Limits
 from tests import naive_leml as naive
 from tests.benchmarks.conftest import Dense, Rows, sparse_rows
 from threepass.corpus.rows import SparseRows
@@ -28,15 +27,13 @@ def first_labels(rank: int, rows: Rows) -> np.ndarray:
 def test_fit__equals_exact_alternation(
     dense: Dense,
     rows: Rows,
-    monkeypatch: pytest.MonkeyPatch,
     rank: int,
     n_outer: int,
     n_threads: int,
     slab: int,
 ) -> None:
-    monkeypatch.setattr(parts, "SLAB", slab)
     W, H = naive.alternate(*dense, first_labels(rank, rows), LAM, n_outer)
-    model = Leml(rank, LAM, n_outer, n_threads, tolerance=1e-6).fit(*rows)
+    model = Leml(rank, LAM, n_outer, n_threads, tolerance=1e-6, limits=Limits(slab=slab)).fit(*rows)
     assert model.W_.dtype == model.H_.dtype == np.float32
     np.testing.assert_allclose(model.W_, W, atol=1e-4)
     np.testing.assert_allclose(model.H_, H, atol=1e-4)
@@ -67,9 +64,9 @@ def test_fit__ends_each_solve_at_the_tolerance(dense: Dense, rows: Rows, toleran
         assert 0.01 * tolerance * before < after <= 1.01 * tolerance * before
 
 
-def test_fit__stops_at_the_most_steps(rows: Rows, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(leml, "MAX_STEPS", 2)
-    assert Leml(4, LAM, n_outer=3, tolerance=1e-6).fit(*rows).n_steps_ == [2, 2, 2]
+def test_fit__stops_at_the_most_steps(rows: Rows) -> None:
+    model = Leml(4, LAM, n_outer=3, tolerance=1e-6, limits=Limits(newton=1, gradient=2))
+    assert model.fit(*rows).n_steps_ == [2, 2, 2]
 
 
 def test_fit__directions_are_conjugate(rows: Rows) -> None:

@@ -3,7 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from benchmarks.baselines import leml_losses, parts
+from benchmarks.baselines import leml_losses
+from benchmarks.baselines.leml import Limits
 from benchmarks.baselines.leml_losses import GeneralLeml, Loss
 from benchmarks.baselines.loss_kernels import slopes, times_curvature
 from tests import naive_leml as naive
@@ -16,12 +17,6 @@ LOSSES = ["logistic", "hinge"]
 
 def first_labels(rank: int, rows: Rows) -> np.ndarray:
     return GeneralLeml(rank, LAM, n_outer=0).fit(*rows).H_
-
-
-@pytest.fixture
-def many_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(leml_losses, "MAX_NEWTON", 50)
-    monkeypatch.setattr(leml_losses, "MAX_GRADIENT", 200)
 
 
 @pytest.mark.parametrize("loss", LOSSES)
@@ -60,23 +55,21 @@ def test_times_curvature__is_differences_of_the_slopes(loss: Loss) -> None:
     np.testing.assert_allclose(V, expected, atol=1e-4)
 
 
-@pytest.mark.usefixtures("many_steps")
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize(("rank", "n_outer"), [(1, 1), (3, 1), (3, 2)])
 @pytest.mark.parametrize(("n_threads", "slab"), [(1, 1024), (2, 7), (50, 7)])
 def test_fit__equals_exact_alternation(
     dense: Dense,
     rows: Rows,
-    monkeypatch: pytest.MonkeyPatch,
     loss: Loss,
     rank: int,
     n_outer: int,
     n_threads: int,
     slab: int,
 ) -> None:
-    monkeypatch.setattr(parts, "SLAB", slab)
     W, H = naive.alternate_signed(loss, *dense, first_labels(rank, rows), LAM, n_outer)
-    model = GeneralLeml(rank, LAM, n_outer, n_threads, tolerance=1e-4, loss=loss).fit(*rows)
+    limits = Limits(newton=50, gradient=200, slab=slab)
+    model = GeneralLeml(rank, LAM, n_outer, n_threads, tolerance=1e-4, limits=limits, loss=loss).fit(*rows)
     assert model.W_.dtype == model.H_.dtype == np.float32
     np.testing.assert_allclose(model.W_, W, atol=5e-3)
     np.testing.assert_allclose(model.H_, H, atol=5e-3)
@@ -116,17 +109,16 @@ def test_minimise__halves_steps_that_overshoot() -> None:
             return V
 
     start = np.array([[-9.0]], np.float32)
-    found, _ = leml_losses._minimise(start, OneScore(), leml_losses._rowwise, 1e-6, 1e-3)
+    found, _ = leml_losses._minimise(start, OneScore(), leml_losses._rowwise, 1e-6, 1e-3, Limits())
     assert tried[0] == -9
     assert tried[1] > 5000  # ½ lam t² alone is above the first loss
     assert tried[2] == pytest.approx((tried[1] - 9) / 2)
     assert naive.signed_loss("logistic", found, np.ones((1, 1))) < 0.1
 
 
-def test_fit__keeps_to_the_most_steps(rows: Rows, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(leml_losses, "MAX_NEWTON", 2)
-    monkeypatch.setattr(leml_losses, "MAX_GRADIENT", 3)
-    model = GeneralLeml(4, 0.001, n_outer=3, tolerance=1e-6).fit(*rows)
+def test_fit__keeps_to_the_most_steps(rows: Rows) -> None:
+    limits = Limits(newton=2, gradient=3)
+    model = GeneralLeml(4, 0.001, n_outer=3, tolerance=1e-6, limits=limits).fit(*rows)
     assert max(model.n_steps_) == 6
 
 
@@ -149,10 +141,8 @@ def test_fit__refuses_an_unknown_loss(rows: Rows) -> None:
         GeneralLeml(3, LAM, loss="cubic").fit(*rows)  # type: ignore[arg-type]
 
 
-def test_fit__refuses_too_many_pairs(rows: Rows, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fit__refuses_too_many_pairs(rows: Rows) -> None:
     # 2 turns x 5 iterations x 5 Newton x 20 steps of 6 x 40 documents x 6 labels x rank 3 operations
-    monkeypatch.setattr(leml_losses, "MAX_FLOPS", 4_320_000 - 1)
     with pytest.raises(InputError, match=r"Found 40 x 6 of them at rank 3, up to 4.3e\+06"):
-        GeneralLeml(3, LAM).fit(*rows)
-    monkeypatch.setattr(leml_losses, "MAX_FLOPS", 4_320_000)
-    GeneralLeml(3, LAM).fit(*rows)
+        GeneralLeml(3, LAM, limits=Limits(flops=4_320_000 - 1)).fit(*rows)
+    GeneralLeml(3, LAM, limits=Limits(flops=4_320_000)).fit(*rows)

@@ -66,8 +66,7 @@ def test_records__a_child_that_does_nothing(code: str) -> None:
         list(mutations.records(lambda first: [sys.executable, "-c", code], 1))
 
 
-def test_records__a_child_that_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mutations, "_PATIENCE", 0.5)
+def test_records__a_child_that_hangs() -> None:
     code = 'import time; print(\'{"number": 0, "kind": "link"}\', flush=True); time.sleep(60)'
-    (record,) = mutations.records(lambda first: [sys.executable, "-c", code], 1)
+    (record,) = mutations.records(lambda first: [sys.executable, "-c", code], 1, patience=0.5)
     assert record["outcome"] == "hung"

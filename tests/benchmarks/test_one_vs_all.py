@@ -3,8 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from benchmarks.baselines import one_vs_all
-from benchmarks.baselines.one_vs_all import OneVsAll
+from benchmarks.baselines.one_vs_all import Limits, OneVsAll
 from tests import naive_one_vs_all as naive
 from tests.benchmarks.conftest import Dense, Rows, sparse_rows
 from threepass.errors import InputError
@@ -12,13 +11,10 @@ from threepass.errors import InputError
 
 @pytest.mark.parametrize("C", [0.1, 3.0])
 @pytest.mark.parametrize("n_threads", [1, 3])
-def test_scores__equal_the_naive_ones(
-    dense: Dense, monkeypatch: pytest.MonkeyPatch, C: float, n_threads: int
-) -> None:
-    monkeypatch.setattr(one_vs_all, "PRUNED_BELOW", 0.0)
+def test_scores__equal_the_naive_ones(dense: Dense, C: float, n_threads: int) -> None:
     X, Y = dense
     Y[:, 4] = 1  # beside label 2, which no document has
-    model = OneVsAll(C, n_threads).fit(sparse_rows(X), sparse_rows(Y))
+    model = OneVsAll(C, n_threads, Limits(smallest=0.0)).fit(sparse_rows(X), sparse_rows(Y))
     found = model.scores(sparse_rows(X[:9]))
     assert found.dtype == np.float32
     np.testing.assert_allclose(found, naive.scores(X, Y, X[:9], C), atol=2e-3)
@@ -26,11 +22,10 @@ def test_scores__equal_the_naive_ones(
     assert model.n_unconverged_ == 0
 
 
-def test_fit__keeps_no_tiny_weights(rows: Rows, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fit__keeps_no_tiny_weights(rows: Rows) -> None:
     X, Y = rows
     whole = OneVsAll().fit(X, Y).weights_.toarray()
-    monkeypatch.setattr(one_vs_all, "PRUNED_BELOW", 0.2)
-    model = OneVsAll().fit(X, Y)
+    model = OneVsAll(limits=Limits(smallest=0.2)).fit(X, Y)
     expected = np.where(abs(whole) >= 0.2, whole, 0)
     assert 0 < model.weights_.nnz < np.count_nonzero(whole)
     np.testing.assert_array_equal(model.weights_.toarray(), expected)
@@ -55,16 +50,14 @@ def test_fit__calls_back_once(rows: Rows) -> None:
     assert len(model.seconds_) == 1
 
 
-def test_fit__refuses_too_many_weights(rows: Rows, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(one_vs_all, "MAX_BYTES", 4 * 13 * 6 - 1)
+def test_fit__refuses_too_many_weights(rows: Rows) -> None:
     with pytest.raises(InputError, match="Found 13 x 6"):
-        OneVsAll().fit(*rows)
+        OneVsAll(limits=Limits(n_bytes=4 * 13 * 6 - 1)).fit(*rows)
 
 
-def test_fit__refuses_too_much_work(rows: Rows, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(one_vs_all, "MAX_WORK", rows[0].nnz * 6 - 1)
+def test_fit__refuses_too_much_work(rows: Rows) -> None:
     with pytest.raises(InputError, match="words where"):
-        OneVsAll().fit(*rows)
+        OneVsAll(limits=Limits(work=rows[0].nnz * 6 - 1)).fit(*rows)
 
 
 def test_fit__refuses_c(rows: Rows) -> None:

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 import scipy.sparse
 
-from benchmarks.baselines import documents, selection
 from benchmarks.baselines.documents import best_labels, evaluate, weighted_documents
 from benchmarks.baselines.leml import Leml
 from benchmarks.baselines.one_vs_all import OneVsAll
@@ -35,12 +34,10 @@ def naive_measures(scores: np.ndarray, Y: np.ndarray) -> dict[str, float]:
 
 
 @pytest.mark.parametrize("slab_floats", [1, 20, 10_000])
-def test_evaluate__equals_the_naive_metrics(
-    dense: Dense, rows: Rows, monkeypatch: pytest.MonkeyPatch, slab_floats: int
-) -> None:
-    monkeypatch.setattr(documents, "_SLAB_FLOATS", slab_floats)
+def test_evaluate__equals_the_naive_metrics(dense: Dense, rows: Rows, slab_floats: int) -> None:
     model = Leml(3, 0.5).fit(*rows)
-    found, expected = evaluate(model, *rows), naive_measures(model.scores(rows[0]), dense[1])
+    found = evaluate(model, *rows, slab_floats=slab_floats)
+    expected = naive_measures(model.scores(rows[0]), dense[1])
     assert found["auc"] == pytest.approx(expected["auc"])
     for k in (1, 3, 5):
         assert found[f"p@{k}"] == pytest.approx(expected[f"p@{k}"])
@@ -105,14 +102,11 @@ def test_choose__finds_what_separate_fits_find(planted: Dense, n_parallel: int) 
     assert found.n_docs == len(X)
 
 
-def test_choose__looks_at_the_first_documents_of_many(
-    planted: Dense, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_choose__looks_at_the_first_documents_of_many(planted: Dense) -> None:
     X, Y = planted
     recipe = Recipe(partial(Leml, 2), ({"lam": 1.0, "n_outer": 2},), "n_outer")
     of_few = choose(recipe, sparse_rows(X[:120]), sparse_rows(Y[:120]))
-    monkeypatch.setattr(selection, "MOST_DOCS", 120)
-    found = choose(recipe, sparse_rows(X), sparse_rows(Y))
+    found = choose(recipe, sparse_rows(X), sparse_rows(Y), most_docs=120)
     assert found.n_docs == 120
     assert found.held_out == of_few.held_out
 
