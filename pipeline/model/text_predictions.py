@@ -250,7 +250,7 @@ def _records(
                 _origin(first + row, origin, None if batch.ids is None else batch.ids[i])
                 for i, row in enumerate(batch.rows.tolist())
             )
-            labelled = _labelled(model, row_documents(encoder.encode(found), n_rows=_DOCUMENTS), k, origins)
+            labelled = _labelled(model, row_documents(encoder.encode(found), None, _DOCUMENTS), k, origins)
         refused = ({**_origin(first + row.row, origin, row.id), "error": row.why} for row in batch.refused)
         for record in heapq.merge(labelled, refused, key=itemgetter("document")):
             yield record
