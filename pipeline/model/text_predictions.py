@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 import io
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from operator import itemgetter
 from typing import IO, TYPE_CHECKING, Any
@@ -40,6 +40,22 @@ _STDIN = "standard input"
 _ERROR_LINES = "given an error in place of labels"
 
 
+@dataclass(frozen=True, slots=True)
+class TextReading:
+    """How texts to be labelled are read; `predict_texts` explains it."""
+
+    text: Sequence[str] | None = None
+    encoding: str | None = None
+    strict: bool = False
+
+    def columns(self, model: Predictor) -> Columns:
+        """Columns of the texts."""
+        check_takes_texts(model.text)
+        assert model.text is not None
+        columns = model.text.columns
+        return columns if self.text is None else replace(columns, text=tuple(self.text))
+
+
 def predict_texts(
     model: Predictor | MomentLabeler,
     sources: Paths,
@@ -71,28 +87,24 @@ def predict_texts(
     strict
         Refuse rows that cannot be read.
     """
-    found = text_predictions(
-        predictor_of(model), sources, k=k, text=text, encoding=encoding, strict=strict, progress=progress
-    )
+    how = TextReading(text, encoding, strict)
+    found = text_predictions(predictor_of(model), sources, how, k, progress)
     return prediction_lines(found.records)
 
 
 def text_predictions(
     model: Predictor,
     sources: Paths,
-    *,
+    how: TextReading = TextReading(),
     k: int = 5,
-    text: Sequence[str] | None = None,
-    encoding: str | None = None,
-    strict: bool = False,
     progress: Progress | None = None,
 ) -> Predictions:
     """Records of `predict_texts`."""
-    columns = _columns(model, text)
-    files = look_at_files(sources, encoding, columns.encoding, other="jsonl")
+    columns = how.columns(model)
+    files = look_at_files(sources, how.encoding, columns.encoding, other="jsonl")
     for _, _, sample in files:
         check_columns(sample, columns, labels=False)
-    tally = Tally(strict, _ERROR_LINES)
+    tally = Tally(how.strict, _ERROR_LINES)
     names = distinct_names([path for path, _, _ in files])
     parts = [
         (name, part, sample)
@@ -124,18 +136,12 @@ def text_predictions(
 
 
 def stream_predictions(
-    model: Predictor,
-    stream: IO[bytes],
-    *,
-    k: int = 5,
-    text: Sequence[str] | None = None,
-    encoding: str | None = None,
-    strict: bool = False,
+    model: Predictor, stream: IO[bytes], how: TextReading = TextReading(), k: int = 5
 ) -> Predictions:
     """Records for the texts of a pipe: JSON lines, or a plain text on each line."""
-    tally = Tally(strict, _ERROR_LINES)
-    columns = _columns(model, text)
-    given = known_encoding(encoding)
+    tally = Tally(how.strict, _ERROR_LINES)
+    columns = how.columns(model)
+    given = known_encoding(how.encoding)
     slabs = _slabs(stream if given is None else as_utf8(stream, given))
     if given is None:
         slabs = _readable(slabs, columns.encoding)
@@ -270,10 +276,3 @@ def _labelled(model: Predictor, docs: Any, k: int, origins: Iterator[Record]) ->
 
 def _origin(row: int, file: Record, own_id: Any) -> Record:
     return {"document": row, **file} | ({} if own_id is None else {"id": own_id})
-
-
-def _columns(model: Predictor, text: Sequence[str] | None) -> Columns:
-    check_takes_texts(model.text)
-    assert model.text is not None
-    columns = model.text.columns
-    return columns if text is None else replace(columns, text=tuple(text))
