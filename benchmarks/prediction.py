@@ -89,7 +89,7 @@ def measure(model: Predictor, corpus: Corpus, n_docs: int, k: int = 5) -> dict[s
 
 def n_scored(blend: Blend, seen: DocumentFeatures, k: int) -> Array:
     """(n,): how many labels `top_labels` scores of each document; all, where it gives a document up."""
-    if not pruning_pays(blend.n_labels, k):
+    if not pruning_pays(blend, k):
         return np.full(seen.n_docs, blend.n_labels)
     shape = seen.n_docs, k
     scored = prune(blend, seen, np.full(shape, -1, np.int32), np.full(shape, -np.inf, np.float32))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -49,7 +49,7 @@ def predict(
         from ..corpus.store import Corpus
         from ..model.predictions import corpus_records, predict_to_file, prediction_lines, write_records
         from ..model.predictor import Predictor
-        from ..model.text_predictions import stream_predictions, text_predictions
+        from ..model.text_predictions import TextReading, stream_predictions, text_predictions
     with ProgressDisplay(quiet) as progress:
         begin(progress, "load")
         predictor = Predictor.load(model)
@@ -64,12 +64,11 @@ def predict(
             predict_to_file(predictor, corpus, out, k=top, overwrite=overwrite, progress=progress)
             n_docs = corpus.n_docs
         else:
-            columns = names_of(text)
-            reading: dict[str, Any] = {"text": columns, "encoding": encoding, "strict": strict}
+            how = TextReading(names_of(text), encoding, strict)
             if source == "-":
-                found = stream_predictions(predictor, sys.stdin.buffer, k=top, **reading)
+                found = stream_predictions(predictor, sys.stdin.buffer, how, top)
             else:
-                found = text_predictions(predictor, source, k=top, progress=progress, **reading)
+                found = text_predictions(predictor, source, how, top, progress)
             if out == Path("-"):
                 sys.stdout.writelines(prediction_lines(found.records))
                 return

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -26,26 +27,20 @@ from ..metrics.measures import (
     reliability_sums,
 )
 from ..metrics.scores import LabelCounts, Scores
-from ..parts.blend import Blend
 from ..parts.scoring import all_scores, top_labels
 from ..parts.scoring_kernels import keep_best
 from ..progress import Progress, counted
 from ..tasks import check_wanted, map_tasks, n_cpus, one_blas_thread
 from ..types import Array
-from .inputs import Documents, as_documents, number_of
+from .inputs import SIZES, BatchSizes, Documents, as_documents, number_of
 from .texts import check_like
-from .training_documents import TrainingDocuments, relation
+from .training_documents import relation
 
 if TYPE_CHECKING:
     from .predictor import Predictor
 
-SCORES = 100_000_000
-"""Documents times labels that are scored in a few seconds; of more, a sample of about as many."""
-FEWEST_SAMPLED = 1000
 _SAMPLE_SEED = 2**32 + 5
 """Not a seed that users split by: a split's test side is not to be cut along the same hash again."""
-_DOCUMENTS = 4096
-"""Documents of a task."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,29 +79,52 @@ class Measured:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Measures to take, of a blend."""
+    """Measures to take of a model; `Predictor.evaluate` explains them."""
 
-    blend: Blend
-    ks: tuple[int, ...]
-    inverse_propensity: Array
-    """(L,)."""
-    share: float
-    """Of the documents, those that have every label scored: 1 for all."""
-    training: TrainingDocuments | None
+    model: Predictor
+    ks: Sequence[int]
+    propensity: tuple[float, float] = (0.55, 1.5)
+    auc: bool | Literal["all"] = True
+
+    @cached_property
+    def inverse_propensity(self) -> Array:
+        """(L,)."""
+        model = self.model
+        return 1 / propensities(model.label_counts, model.moments.statistics.n_docs, *self.propensity)
+
+    def scores(self, X: Any, Y: Any, progress: Progress | None = None) -> Scores:
+        """The measures of some documents."""
+        model, known = self.model, self.model.training_documents
+        _check_documents(model, X, Y)
+        if not self.ks or min(self.ks) < 1:
+            raise InputError(f"ks are depths of the ranking. Found {self.ks!r}. Pass some, as in (1, 3, 5).")
+        n_docs = number_of(X)
+        share = sample_share(self.auc, n_docs, model.n_labels, model.sizes)
+        parts = self.over(as_documents(X, Y, model), n_docs, share, progress)
+        scores, familiar = self.finish(parts, share)
+        within = known.within(X) if known is not None and isinstance(X, Corpus) else None
+        said = relation(known, familiar, scores["n_docs"], within, model.moments.statistics.n_docs)
+        scores["documents_are"], scores["familiar"] = said
+        return scores
 
     def over(
-        self, docs: Documents, n_docs: int, n_threads: int | None, progress: Progress | None
+        self, docs: Documents, n_docs: int, share: float, progress: Progress | None
     ) -> Iterator[Measured]:
         """The sums over some documents at a time, in order.
 
         As many blocks as there are threads are read at a time, and worked on in equal parts.
+
+        Parameters
+        ----------
+        share
+            Of the documents, those that have every label scored: 1 for all.
         """
-        n_threads = n_threads or n_cpus()
+        n_threads, step = self.model.n_threads or n_cpus(), self.model.sizes.task_docs
         tell, first_row = counted(progress, "evaluate", n_docs), 0
 
         def of(part: DocumentSlice) -> Measured:
             check_wanted()
-            measured = self.of(part)
+            measured = self.of(part, share)
             tell(part.words.n_rows)
             return measured
 
@@ -114,14 +132,14 @@ class Evaluation:
         with one_blas_thread():
             for first in range(0, docs.n_blocks, n_threads):
                 numbers = range(first, min(first + n_threads, docs.n_blocks))
-                parts = _read(docs, numbers, first_row, n_threads)
+                parts = _read(docs, numbers, first_row, n_threads, step)
                 first_row = parts[-1].first_row + parts[-1].words.n_rows
                 yield from map_tasks(of, parts, name="evaluate", n_threads=n_threads)
                 del parts  # before the next ones are read
 
-    def of(self, part: DocumentSlice) -> Measured:
+    def of(self, part: DocumentSlice, share: float) -> Measured:
         """The sums over some documents."""
-        blend, labels = self.blend, part.labels
+        blend, labels = self.model.ranking_blend, part.labels
         if labels.n_columns != blend.n_labels:
             raise InputError(
                 f"The labels do not fit the model. Found {labels.n_columns} columns, "
@@ -129,44 +147,43 @@ class Evaluation:
             )
         seen, k = blend.see(part.words), max(self.ks)
         best = np.full((seen.n_docs, k), -1, np.int32)
-        if self.share < 1:
+        if share < 1:
             best, _ = top_labels(blend, seen, k)
             numbers = part.first_row + np.arange(seen.n_docs)
-            rows = np.flatnonzero(in_test(numbers, self.share, _SAMPLE_SEED))
+            rows = np.flatnonzero(in_test(numbers, share, _SAMPLE_SEED))
             seen, labels = seen.take(rows), labels.take(rows)
         areas, reliability = np.empty(seen.n_docs), ReliabilitySums.zero()
+        known = self.model.training_documents
         for some, scores in all_scores(blend, seen):
             own = labels.slice(some.start, some.stop)
             ranking = blend.ranking(scores, slice(0, blend.n_labels))
-            if self.share == 1:
+            if share == 1:
                 keep_best(ranking, 0, best[some], np.full((len(ranking), k), -np.inf, np.float32))
             areas[some] = document_auc(ranking, own)
             reliability = reliability.merge(reliability_sums(blend.probabilities(scores), own))
         return Measured(
-            ranking_sums(best, part.labels, self.ks, self.inverse_propensity),
+            ranking_sums(best, part.labels, tuple(self.ks), self.inverse_propensity),
             ranking_sums(best[: seen.n_docs], labels, (), auc=areas),
             Spread.of(areas),
             reliability,
-            np.zeros(2, np.int64)
-            if self.training is None
-            else self.training.familiar(part.words, part.labels),
+            np.zeros(2, np.int64) if known is None else known.familiar(part.words, part.labels),
             _counted(best, part.labels),
         )
 
-    def finish(self, parts: Iterable[Measured]) -> tuple[Scores, Array]:
+    def finish(self, parts: Iterable[Measured], share: float) -> tuple[Scores, Array]:
         """All metrics, from the sums of all documents; and what `TrainingDocuments.familiar` says of them."""
-        zero = RankingSums.zero(self.ks), RankingSums.zero(()), Spread()
+        zero = RankingSums.zero(tuple(self.ks)), RankingSums.zero(()), Spread()
         total = Measured(*zero, ReliabilitySums.zero(), np.zeros(2, np.int64))
-        counts = np.zeros((3, self.blend.n_labels), np.int64)
+        counts = np.zeros((3, self.model.n_labels), np.int64)
         for part in parts:
             total = total.merge(part)
             for count, labels in zip(counts, part.labels, strict=True):
                 count += np.bincount(labels, minlength=len(count))
         found: dict[str, Any] = {}
-        if self.share > 0:
+        if share > 0:
             found |= total.areas.finish() | total.reliability.finish()
-            found["calibrated"] = self.blend.is_calibrated
-        if 0 < self.share < 1:
+            found["calibrated"] = self.model.blend.is_calibrated
+        if 0 < share < 1:
             n_docs = total.ranking.n_docs
             found["n_sampled"] = total.areas.n_docs
             found["auc_se"] = total.area_spread.standard_error(n_docs)
@@ -176,38 +193,14 @@ class Evaluation:
         return scores, total.familiar
 
 
-def sample_share(auc: bool | Literal["all"], n_docs: float, n_labels: int) -> float:
+def sample_share(
+    auc: bool | Literal["all"], n_docs: float, n_labels: int, sizes: BatchSizes = SIZES
+) -> float:
     """Share of the documents that have every label scored; of all where their number is not known."""
     if not auc:
         return 0.0
-    most = max(FEWEST_SAMPLED, SCORES // max(1, n_labels))
+    most = max(sizes.fewest_sampled, sizes.scores // max(1, n_labels))
     return most / n_docs if auc != "all" and n_docs > most else 1.0
-
-
-def measured(
-    model: Predictor,
-    X: Any,
-    Y: Any,
-    *,
-    ks: Sequence[int],
-    propensity: tuple[float, float] = (0.55, 1.5),
-    auc: bool | Literal["all"] = True,
-    progress: Progress | None = None,
-) -> Scores:
-    """Result of `Predictor.evaluate`."""
-    _check_documents(model, X, Y)
-    if not ks or min(ks) < 1:
-        raise InputError(f"ks are depths of the ranking. Found {ks!r}. Pass some, as in (1, 3, 5).")
-    blend, n_docs, known = model.ranking_blend, number_of(X), model.training_documents
-    n_training = model.moments.statistics.n_docs
-    inverse = 1 / propensities(model.label_counts, n_training, *propensity)
-    evaluation = Evaluation(blend, tuple(ks), inverse, sample_share(auc, n_docs, blend.n_labels), known)
-    parts = evaluation.over(as_documents(X, Y, model), n_docs, model.n_threads, progress)
-    scores, familiar = evaluation.finish(parts)
-    within = known.within(X) if known is not None and isinstance(X, Corpus) else None
-    said = relation(known, familiar, scores["n_docs"], within, n_training)
-    scores["documents_are"], scores["familiar"] = said
-    return scores
 
 
 def _check_documents(model: Predictor, X: Any, Y: Any) -> None:
@@ -222,13 +215,15 @@ def _check_documents(model: Predictor, X: Any, Y: Any) -> None:
         raise InputError("Evaluation needs the true labels. Found a matrix alone. Pass Y too, or a corpus.")
 
 
-def _read(docs: Documents, numbers: Sequence[int], first_row: int, n_threads: int) -> list[DocumentSlice]:
+def _read(
+    docs: Documents, numbers: Sequence[int], first_row: int, n_threads: int, step: int
+) -> list[DocumentSlice]:
     """Some blocks in parts; one part of a block that is empty."""
     parts = []
     for words, labels in map_tasks(docs.read, numbers, name="read", n_threads=n_threads):
         assert labels is not None
-        for start in range(0, max(1, words.n_rows), _DOCUMENTS):
-            rows = start, min(start + _DOCUMENTS, words.n_rows)
+        for start in range(0, max(1, words.n_rows), step):
+            rows = start, min(start + step, words.n_rows)
             parts.append(DocumentSlice(first_row + start, words.slice(*rows), labels.slice(*rows)))
         first_row += words.n_rows
     return parts

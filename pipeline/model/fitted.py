@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
@@ -130,10 +131,13 @@ class FittedEstimator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return X
 
     def _fitted(self) -> Predictor:
+        """The predictor, as the parameters are now; one that others may hold is left as it is."""
         check_is_fitted(self, "predictor_")
-        self.predictor_ = self.predictor_.with_tail_weight(self.tail_weight)
-        self.predictor_.n_threads = self.threads
-        return self.predictor_
+        predictor = self.predictor_.with_tail_weight(self.tail_weight)
+        if predictor.n_threads != self.threads:
+            predictor = replace(predictor, n_threads=self.threads)
+        self.predictor_ = predictor
+        return predictor
 
     # -- evidence and trust -------------------------------------------------------------------------------
 
@@ -158,9 +162,8 @@ class FittedEstimator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """
         from .files import save_predictor
 
-        predictor = self._fitted()
-        predictor.feature_names = getattr(self, "feature_names_in_", None)
-        save_predictor(predictor, Path(path), overwrite)
+        names = getattr(self, "feature_names_in_", None)
+        save_predictor(replace(self._fitted(), feature_names=names), Path(path), overwrite)
 
     @classmethod
     def load(cls, path: str | Path) -> Self:

@@ -18,11 +18,24 @@ from ..tasks import check_wanted, compute_all, map_tasks, n_cpus, one_blas_threa
 if TYPE_CHECKING:
     from .predictor import Predictor
 
-_ROWS = 20_000
-"""Rows of a matrix in memory that make one block."""
-_DOCUMENTS = 4096
-"""Documents whose features are held at a time, by each task."""
 T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class BatchSizes:
+    """Numbers of documents that are labelled or judged together."""
+
+    block_rows: int = 20_000
+    """Rows of a matrix in memory that make one block."""
+    task_docs: int = 4096
+    """Documents whose features are held at a time, by each task."""
+    scores: int = 100_000_000
+    """Documents times labels that are scored in a few seconds; of more, a sample of about as many."""
+    fewest_sampled: int = 1000
+    """Documents of such a sample at least."""
+
+
+SIZES = BatchSizes()
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,28 +82,29 @@ def as_documents(X: Any, Y: Any, model: Predictor) -> Documents:
         check_like(X, model.text, model.term_names, None)
     elif (texts := as_text_list(X)) is not None:
         rows = model.encoder.text_rows(texts)
-        if Y is not None and has_tag_lists(Y):
-            return row_documents(rows, tag_rows(Y, len(texts), model.label_names))
-        return row_documents(rows, as_labels(Y))
-    return documents(X, Y, model.n_terms)
+        tagged = Y is not None and has_tag_lists(Y)
+        labels = tag_rows(Y, len(texts), model.label_names) if tagged else as_labels(Y)
+        return row_documents(rows, labels, model.sizes.block_rows)
+    return documents(X, Y, model.n_terms, model.sizes.block_rows)
 
 
 def over_documents(
-    docs: Documents,
+    X: Any,
     use: Callable[[SparseRows], T],
-    n_threads: int | None,
+    model: Predictor,
     told: Callable[[float], None] | None = None,
 ) -> Iterator[T]:
     """`use(words)` of some documents at a time, in order, on threads.
 
     `told` is called with each further number of documents that are done.
     """
+    docs, n_threads, step = as_documents(X, None, model), model.n_threads, model.sizes.task_docs
 
     def block(number: int) -> list[T]:
         words, _ = docs.read(number)
         parts = []
-        for start in range(0, max(1, words.n_rows), _DOCUMENTS):
-            stop = min(start + _DOCUMENTS, words.n_rows)
+        for start in range(0, max(1, words.n_rows), step):
+            stop = min(start + step, words.n_rows)
             check_wanted()
             parts.append(use(words.slice(start, stop)))
             if told is not None:
@@ -106,7 +120,7 @@ def over_documents(
             yield from parts
 
 
-def row_documents(rows: SparseRows, labels: SparseRows | None = None, n_rows: int = _ROWS) -> Documents:
+def row_documents(rows: SparseRows, labels: SparseRows | None, n_rows: int) -> Documents:
     """Rows that are in memory, `n_rows` to a block."""
 
     def read(i: int) -> tuple[SparseRows, SparseRows | None]:
@@ -116,7 +130,7 @@ def row_documents(rows: SparseRows, labels: SparseRows | None = None, n_rows: in
     return Documents(max(1, -(-rows.n_rows // n_rows)), read, rows.n_rows)
 
 
-def documents(X: Any, Y: Any, n_terms: int) -> Documents:
+def documents(X: Any, Y: Any, n_terms: int, n_rows: int = SIZES.block_rows) -> Documents:
     """Wrap a corpus, a matrix of any kind, or a Dask array; matrices must have `n_terms` columns."""
     if isinstance(X, Corpus):
         return Documents(X.n_blocks, lambda i: _corpus_block(X, i, n_terms), X.n_docs)
@@ -132,7 +146,7 @@ def documents(X: Any, Y: Any, n_terms: int) -> Documents:
         )
     if is_dask(X):
         return _dask_documents(X, Y)
-    return row_documents(as_rows(X, "X"), as_labels(Y))
+    return row_documents(as_rows(X, "X"), as_labels(Y), n_rows)
 
 
 def as_label_matrix(Y: Any) -> Any:

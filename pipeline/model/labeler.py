@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Literal
@@ -19,7 +19,7 @@ from ..moments.method import DEFAULT_TOPICS, MomentSettings
 from ..moments.words import WordView
 from ..parts.heads import HEADS
 from ..parts.part import PartSettings
-from ..passes.checkpoints import RunDirectory
+from ..passes.checkpoints import RunDirectory, description_of
 from ..passes.executors import Executor, Threads
 from ..passes.plan import Plan
 from ..passes.runner import Runner
@@ -86,8 +86,8 @@ class MomentLabeler(FittedEstimator):
         Threads of the passes; every processor when None or -1, all but one when -2, and so on.
     random_state
         Seed of the whitening sketch and of the decomposition's start; or whatever else scikit-learn takes for
-        one: None, a `RandomState` or a `Generator`, of which a seed is drawn. A killed fit goes on only where
-        the seed is the same.
+        one: None, a `RandomState` or a `Generator`, of which a seed is drawn. A killed fit goes on with the
+        seed that was drawn for None; a generator has to draw the same one again.
 
     Attributes
     ----------
@@ -233,7 +233,7 @@ class MomentLabeler(FittedEstimator):
                 f"There is nothing to learn. Found {corpus.n_terms} terms and {corpus.n_labels} labels. "
                 "Give documents with words, and labels for them."
             )
-        settings = self._settings(corpus)
+        settings = self._settings(corpus, run_dir)
         view = settings.moments.view
         if view.counts and view.drop_self_pairs and corpus.info.values.startswith("float"):
             raise InputError(
@@ -293,8 +293,10 @@ class MomentLabeler(FittedEstimator):
         check_parameters(self.get_params())
         return self._settings(corpus).plan(corpus, self.threads)
 
-    def _settings(self, corpus: Corpus) -> FitSettings:
-        seed = _seed(self.random_state)
+    def _settings(self, corpus: Corpus, run_dir: str | Path | None = None) -> FitSettings:
+        seed = _kept_seed(run_dir) if self.random_state is None else None
+        if seed is None:
+            seed = _seed(self.random_state)
         view = WordView(counts=self.words == "counts", drop_self_pairs=self.self_pairs == "drop")
         moments = MomentSettings(
             int(self.n_components), self.whitening, self.tensor, self.prior, view, self.error_bars, seed
@@ -363,6 +365,15 @@ def _either(y: Any, Y: Any) -> Any:
     if y is not None and Y is not None:
         raise InputError("Labels are given once. Found both y and Y. Pass one of them.")
     return Y if y is None else y
+
+
+def _kept_seed(run_dir: str | Path | None) -> int | None:
+    """Seed of the fit that a run directory is of, if any."""
+    with suppress(KeyError, TypeError):
+        seed = None if run_dir is None else description_of(Path(run_dir))["settings"]["moments"]["seed"]
+        if isinstance(seed, int) and seed >= 0:
+            return seed
+    return None
 
 
 def _seed(random_state: Any) -> int:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -24,15 +24,13 @@ from ..text.info import TextInfo
 from ..types import Array
 from ..warn import warn
 from .evidence import Explanation, Topic, explanation, topic_list
-from .inputs import as_documents, number_of, over_documents
+from .inputs import SIZES, BatchSizes, number_of, over_documents
 from .training_documents import TrainingDocuments
 
 if TYPE_CHECKING:
     import scipy.sparse
 
     from .texts import TextEncoder
-
-T = TypeVar("T")
 
 
 @dataclass(eq=False, repr=False)
@@ -72,6 +70,7 @@ class Predictor:
     """Threads of predictions; every processor when None."""
     feature_names: Any = None
     """(D,) names of the columns of a table that it was fitted to, as scikit-learn keeps them."""
+    sizes: BatchSizes = SIZES
 
     @classmethod
     def load(cls, path: str | Path, n_threads: int | None = None) -> Predictor:
@@ -143,7 +142,7 @@ class Predictor:
         def shares(words: SparseRows) -> Array:
             return self.topic_model.posterior(words)
 
-        return np.concatenate(list(self._over_documents(X, shares)))
+        return np.concatenate(list(over_documents(X, shares, self)))
 
     def predict_topk(self, X: Any, k: int = 5) -> tuple[Array, Array]:
         """The k best labels of each document, and their probabilities.
@@ -182,7 +181,7 @@ class Predictor:
             seen = blend.see(words)
             return *top_labels(blend, seen, k), seen.has_words
 
-        yield from self._over_documents(X, best, told)
+        yield from over_documents(X, best, self, told)
 
     def predict_proba(self, X: Any) -> Array:
         """(n, L) float32: the probability of each label, dense; for large data see `predict_topk`.
@@ -195,7 +194,7 @@ class Predictor:
             parts = [blend.probabilities(scores) for _, scores in all_scores(blend, blend.see(words))]
             return np.concatenate(parts) if parts else np.zeros((0, blend.n_labels), np.float32)
 
-        return np.concatenate(list(self._over_documents(X, proba)))
+        return np.concatenate(list(over_documents(X, proba, self)))
 
     def predict(self, X: Any, k: int | None = None, threshold: float | None = None) -> scipy.sparse.csr_array:
         """(n, L) sparse indicator of the labels to assign; none to a document without a word that is known.
@@ -231,7 +230,7 @@ class Predictor:
             ones = np.ones(len(rows), np.int8)
             return scipy.sparse.csr_array((ones, (rows, own)), shape=(seen.n_docs, blend.n_labels))
 
-        parts = list(self._over_documents(X, chosen))
+        parts = list(over_documents(X, chosen, self))
         indicator = scipy.sparse.csr_array(scipy.sparse.vstack(parts))
         indicator.sort_indices()
         return indicator
@@ -274,11 +273,13 @@ class Predictor:
             warn(scores.caution)
         return scores
 
-    def measures(self, X: Any, Y: Any, *, ks: Sequence[int], **settings: Any) -> Scores:
+    def measures(
+        self, X: Any, Y: Any, *, ks: Sequence[int], progress: Progress | None = None, **settings: Any
+    ) -> Scores:
         """Evaluate without a warning."""
-        from .evaluation import measured
+        from .evaluation import Evaluation
 
-        return measured(self, X, Y, ks=ks, **settings)
+        return Evaluation(self, ks, **settings).scores(X, Y, progress)
 
     @cached_property
     def topic_model(self) -> TopicModel:
@@ -296,12 +297,6 @@ class Predictor:
             return self.blend
         inverse = 1 / propensities(self.label_counts, self.moments.statistics.n_docs)
         return self.blend.emphasised(inverse**self.tail_weight)
-
-    def _over_documents(
-        self, X: Any, use: Callable[[SparseRows], T], told: Callable[[float], None] | None = None
-    ) -> Iterator[T]:
-        """`use(words)` of some documents at a time, in order."""
-        return over_documents(as_documents(X, None, self), use, self.n_threads, told)
 
     @cached_property
     def encoder(self) -> TextEncoder:

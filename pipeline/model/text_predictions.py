@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 import io
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from operator import itemgetter
 from typing import IO, TYPE_CHECKING, Any
@@ -39,6 +39,23 @@ _DOCUMENTS = 2048
 _CHUNK = 2**20
 _STDIN = "standard input"
 _ERROR_LINES = "given an error in place of labels"
+
+
+@dataclass(frozen=True, slots=True)
+class TextReading:
+    """How texts to be labelled are read; `predict_texts` explains it."""
+
+    text: Sequence[str] | None = None
+    encoding: str | None = None
+    strict: bool = False
+    sizes: Sizes = SIZES
+
+    def columns(self, model: Predictor) -> Columns:
+        """Columns of the texts."""
+        check_takes_texts(model.text)
+        assert model.text is not None
+        columns = model.text.columns
+        return columns if self.text is None else replace(columns, text=tuple(self.text))
 
 
 def predict_texts(
@@ -75,33 +92,29 @@ def predict_texts(
     sizes
         Sizes of what is read at a time.
     """
-    options: dict[str, Any] = {"text": text, "encoding": encoding, "strict": strict}
-    found = text_predictions(predictor_of(model), sources, k=k, progress=progress, sizes=sizes, **options)
+    how = TextReading(text, encoding, strict, sizes)
+    found = text_predictions(predictor_of(model), sources, how, k, progress)
     return prediction_lines(found.records)
 
 
 def text_predictions(
     model: Predictor,
     sources: Paths,
-    *,
+    how: TextReading = TextReading(),
     k: int = 5,
-    text: Sequence[str] | None = None,
-    encoding: str | None = None,
-    strict: bool = False,
     progress: Progress | None = None,
-    sizes: Sizes = SIZES,
 ) -> Predictions:
     """Records of `predict_texts`."""
-    columns = _columns(model, text)
-    files = look_at_files(sources, encoding, columns.encoding, other="jsonl", sizes=sizes)
+    columns = how.columns(model)
+    files = look_at_files(sources, how.encoding, columns.encoding, other="jsonl", sizes=how.sizes)
     for _, _, sample in files:
         check_columns(sample, columns, labels=False)
-    tally = Tally(strict, _ERROR_LINES)
+    tally = Tally(how.strict, _ERROR_LINES)
     names = distinct_names([path for path, _, _ in files])
     parts = [
         (name, part, sample)
         for name, (path, kind, sample) in zip(names, files, strict=True)
-        for part in cut_table(path, kind, sample.encoding, sizes)
+        for part in cut_table(path, kind, sample.encoding, how.sizes)
     ]
     total = sum(part.n_bytes for _, part, _ in parts)
     done = 0.0
@@ -128,18 +141,12 @@ def text_predictions(
 
 
 def stream_predictions(
-    model: Predictor,
-    stream: IO[bytes],
-    *,
-    k: int = 5,
-    text: Sequence[str] | None = None,
-    encoding: str | None = None,
-    strict: bool = False,
+    model: Predictor, stream: IO[bytes], how: TextReading = TextReading(), k: int = 5
 ) -> Predictions:
     """Records for the texts of a pipe: JSON lines, or a plain text on each line."""
-    tally = Tally(strict, _ERROR_LINES)
-    columns = _columns(model, text)
-    given = known_encoding(encoding)
+    tally = Tally(how.strict, _ERROR_LINES)
+    columns = how.columns(model)
+    given = known_encoding(how.encoding)
     slabs = _slabs(stream if given is None else as_utf8(stream, given))
     if given is None:
         slabs = _readable(slabs, columns.encoding)
@@ -254,7 +261,7 @@ def _records(
                 _origin(first + row, origin, None if batch.ids is None else batch.ids[i])
                 for i, row in enumerate(batch.rows.tolist())
             )
-            labelled = _labelled(model, row_documents(encoder.encode(found), n_rows=_DOCUMENTS), k, origins)
+            labelled = _labelled(model, row_documents(encoder.encode(found), None, _DOCUMENTS), k, origins)
         refused = ({**_origin(first + row.row, origin, row.id), "error": row.why} for row in batch.refused)
         for record in heapq.merge(labelled, refused, key=itemgetter("document")):
             yield record
@@ -274,10 +281,3 @@ def _labelled(model: Predictor, docs: Any, k: int, origins: Iterator[Record]) ->
 
 def _origin(row: int, file: Record, own_id: Any) -> Record:
     return {"document": row, **file} | ({} if own_id is None else {"id": own_id})
-
-
-def _columns(model: Predictor, text: Sequence[str] | None) -> Columns:
-    check_takes_texts(model.text)
-    assert model.text is not None
-    columns = model.text.columns
-    return columns if text is None else replace(columns, text=tuple(text))

@@ -29,7 +29,8 @@ class TrainingDocuments:
     rows: Array | None
     """(n / 8,) uint8: a bit for each document of the store, in order; None where all were used."""
     hashes: Array
-    """(at most MOST_HASHES,) int64, increasing: the smallest of `document_hashes`."""
+    """(at most `most`,) int64, increasing: the smallest of `document_hashes`."""
+    most: int = MOST_HASHES
 
     @classmethod
     def of(cls, corpus: Corpus, hashes: Array) -> TrainingDocuments:
@@ -60,7 +61,7 @@ class TrainingDocuments:
     @property
     def is_sampled(self) -> bool:
         """Whether there are more documents than hashes are kept of."""
-        return len(self.hashes) == MOST_HASHES
+        return len(self.hashes) == self.most
 
 
 def relation(

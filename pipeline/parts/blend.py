@@ -22,6 +22,28 @@ _UNCALIBRATED = "a number between 0 and 1, uncalibrated: there were too few trai
 
 
 @dataclass(frozen=True, slots=True)
+class ScoringSizes:
+    """Numbers of documents and labels that are scored together, and when labels are left out."""
+
+    score_bytes: int = 64_000_000
+    """Scores held at a time: some documents by all labels, in single precision."""
+    docs: int = 1024
+    """Documents scored at a time, where only the best labels are kept."""
+    labels: int = 8192
+    """Labels that each of these is scored for at a time."""
+    tile: int = 128
+    """Labels in a tile: few enough to be alike, and so many that bounds cost little beside scores."""
+    pruned_docs: int = 256
+    """Documents whose bounds are held at a time."""
+    fewest_labels: int = 16_384
+    """Fewer are scored as fast as it is found out which of them to score."""
+    labels_per_rank: int = 1000
+    """Smallest L / k for which pruning pays."""
+    most_scored: float = 1 / 16
+    """Share of labels to score before a document is given up: one by one they cost some ten times as much."""
+
+
+@dataclass(frozen=True, slots=True)
 class DocumentFeatures:
     """Features of some documents in every term of a blend, before any label is scored."""
 
@@ -53,6 +75,7 @@ class Blend:
     """(L,) float32: what each label's probability is multiplied by before labels are ranked."""
     plain: Blend | None = None
     """The blend without that emphasis, where it is at hand: they share their tiles."""
+    sizes: ScoringSizes = ScoringSizes()
 
     @cached_property
     def terms(self) -> tuple[Term, ...]:
@@ -64,7 +87,8 @@ class Blend:
         """The labels in tiles, by which `top_labels` leaves most of them out."""
         if self.plain is not None:
             return self.plain.tiles
-        return Tiles.of([term for term in self.terms if isinstance(term, Dense)], self.n_labels)
+        dense = [term for term in self.terms if isinstance(term, Dense)]
+        return Tiles.of(dense, self.n_labels, self.sizes.tile)
 
     def words(self, X: SparseRows) -> Words:
         """Documents as parts see them."""

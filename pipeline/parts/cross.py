@@ -25,8 +25,6 @@ MOST_ENTRIES = 16_000_000
 """Entries of a cross moment that are kept: 128 MB."""
 _SLACK = 1.25
 """While sums are made, so many times as many are kept: what is small now may grow."""
-_TOGETHER = 5_000_000
-"""Words of documents that are added at once."""
 _RANGES = 4
 """Ranges of words for each thread, where threads share them out."""
 
@@ -48,6 +46,8 @@ class CrossMoment(Sums):
     """(nnz,) float32."""
     n_terms: int
     most_entries: int = MOST_ENTRIES
+    most_waiting: int = 5_000_000
+    """Words of documents that are added at once."""
     waiting: list[tuple[SparseRows, SparseRows]] = field(default_factory=list)
     """Documents that are still to be added: many at once, for all entries are written anew."""
 
@@ -87,7 +87,7 @@ class CrossMoment(Sums):
     def add(self, X: SparseRows, Y: SparseRows) -> None:
         """Add Y'X~ of some documents, X~ being float32; they may wait for others, or for `settle`."""
         self.waiting.append((X, Y))
-        if sum(words.nnz for words, _ in self.waiting) >= _TOGETHER:
+        if sum(words.nnz for words, _ in self.waiting) >= self.most_waiting:
             self.settle()
 
     def settle(self) -> None:

@@ -10,9 +10,6 @@ from .blend import Blend, DocumentFeatures
 from .pruning_kernels import Bounds, DocumentSide, LabelSide, best_labels
 from .terms import Dense, Sparse
 
-_SLAB = 256
-_MOST_SCORED = 1 / 16
-"""Share of labels to score before a document is given up: one by one they cost some ten times as much."""
 _MOST_GIVEN_UP = 1 / 2
 """Share of a slab's documents given up, after which no further slab is tried."""
 
@@ -40,10 +37,10 @@ def prune(blend: Blend, seen: DocumentFeatures, labels: Array, ranking: Array) -
     """
     tiles, of = blend.tiles, _labels(blend)
     emphasis = tiles.maxima(of.emphasis) if len(of.emphasis) else of.emphasis
-    most = int(_MOST_SCORED * blend.n_labels)
+    most, step = int(blend.sizes.most_scored * blend.n_labels), blend.sizes.pruned_docs
     scored = np.full(seen.n_docs, -1)
-    for start in range(0, seen.n_docs, _SLAB):
-        rows = slice(start, min(start + _SLAB, seen.n_docs))
+    for start in range(0, seen.n_docs, step):
+        rows = slice(start, min(start + step, seen.n_docs))
         some = _documents(blend, seen, rows)
         own = tiles.bounds(some.dense[: len(tiles.extremes)], rows.stop - rows.start)
         bounds = Bounds(tiles.order, tiles.width, own, emphasis)

@@ -11,15 +11,7 @@ from .blend import Blend, DocumentFeatures
 from .pruning import prune
 from .scoring_kernels import keep_best
 
-SCORE_BYTES = 64_000_000
-"""Scores held at a time: some documents by all labels, in single precision."""
-_SLAB = 1024
-_TILE = 8192
-_FEWEST_LABELS = 16_384
-"""Fewer are scored as fast as it is found out which of them to score."""
 _FEW = 10
-_LABELS_PER_RANK = 1000
-"""Smallest L / k for which pruning pays."""
 
 
 def top_labels(blend: Blend, seen: DocumentFeatures, k: int) -> tuple[Array, Array]:
@@ -41,7 +33,7 @@ def top_labels(blend: Blend, seen: DocumentFeatures, k: int) -> tuple[Array, Arr
     """
     labels = np.full((seen.n_docs, k), -1, np.int32)
     ranking = np.full((seen.n_docs, k), -np.inf, np.float32)
-    if pruning_pays(blend.n_labels, k):
+    if pruning_pays(blend, k):
         given_up = np.flatnonzero(prune(blend, seen, labels, ranking) < 0)
         rest = labels[given_up], ranking[given_up]
         _score_all(blend, seen.take(given_up), *rest)
@@ -79,22 +71,23 @@ def labels_above(blend: Blend, seen: DocumentFeatures, threshold: float) -> tupl
     return np.concatenate(rows), np.concatenate(found)
 
 
-def pruning_pays(n_labels: int, k: int) -> bool:
+def pruning_pays(blend: Blend, k: int) -> bool:
     """Whether labels are many, and so many for each of the k."""
-    return k > 0 and n_labels >= max(_FEWEST_LABELS, k * _LABELS_PER_RANK)
+    return k > 0 and blend.n_labels >= max(blend.sizes.fewest_labels, k * blend.sizes.labels_per_rank)
 
 
 def all_scores(blend: Blend, seen: DocumentFeatures) -> Iterator[tuple[slice, Array]]:
     """Raw scores of all labels, for a few documents at a time: for measures that need every score."""
-    step = max(1, SCORE_BYTES // max(1, 4 * blend.n_labels))
+    step = max(1, blend.sizes.score_bytes // max(1, 4 * blend.n_labels))
     for start in range(0, seen.n_docs, step):
         rows = slice(start, min(start + step, seen.n_docs))
         yield rows, blend.scores(seen, rows, slice(0, blend.n_labels))
 
 
 def _score_all(blend: Blend, seen: DocumentFeatures, labels: Array, ranking: Array) -> None:
-    for start in range(0, seen.n_docs, _SLAB):
-        rows = slice(start, min(start + _SLAB, seen.n_docs))
-        for first in range(0, blend.n_labels, _TILE):
-            some = slice(first, min(first + _TILE, blend.n_labels))
+    n_docs, n_labels = blend.sizes.docs, blend.sizes.labels
+    for start in range(0, seen.n_docs, n_docs):
+        rows = slice(start, min(start + n_docs, seen.n_docs))
+        for first in range(0, blend.n_labels, n_labels):
+            some = slice(first, min(first + n_labels, blend.n_labels))
             keep_best(blend.ranking(blend.scores(seen, rows, some), some), first, labels[rows], ranking[rows])

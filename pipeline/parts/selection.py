@@ -18,7 +18,8 @@ from .scoring_kernels import keep_best
 from .selection_kernels import make_shortlist, pair_products, shortlist_measures
 
 _BEST, _DRAWN = 30, 100
-_SCORE_BYTES = 8_000_000
+SCORE_BYTES = 8_000_000
+"""Scores of all labels that a task holds at a time."""
 _ALL_LABELS = 256
 """Up to so many labels, all of them are on every shortlist."""
 
@@ -32,6 +33,7 @@ class Shortlists:
     hits: Array
     weights: Array
     n_threads: int | None = None
+    score_bytes: int = SCORE_BYTES
 
     @classmethod
     def of(
@@ -40,6 +42,7 @@ class Shortlists:
         parts: Callable[[slice], Sequence[Array]],
         seed: int,
         n_threads: int | None = None,
+        score_bytes: int = SCORE_BYTES,
     ) -> Shortlists:
         """Make them from the dense scores of each part of a blend, for some documents at a time.
 
@@ -55,7 +58,7 @@ class Shortlists:
             best = np.tile(np.arange(L, dtype=np.int32), (n, 1))
             none = np.zeros((n, 0), np.int64)
             indptr, labels, hits, weights = make_shortlist(best, Y.indptr, Y.indices, none, L)
-            return cls(indptr, labels, hits, weights, n_threads)
+            return cls(indptr, labels, hits, weights, n_threads, score_bytes)
 
         def best_of(rows: slice) -> Array:
             scores = parts(rows)
@@ -64,10 +67,10 @@ class Shortlists:
                 keep_best(dense, 0, labels, np.full(labels.shape, -np.inf, np.float32))
             return np.concatenate(list(top), axis=1)
 
-        tops = _for_some_rows(best_of, n, L, n_threads)
+        tops = _for_some_rows(best_of, n, L, n_threads, score_bytes)
         drawn = np.random.default_rng(seed).integers(L, size=(n, _DRAWN))
         indptr, labels, hits, weights = make_shortlist(np.concatenate(tops), Y.indptr, Y.indices, drawn, L)
-        return cls(indptr, labels, hits, weights, n_threads)
+        return cls(indptr, labels, hits, weights, n_threads, score_bytes)
 
     @classmethod
     def joined(cls, lists: Sequence[Shortlists]) -> Shortlists:
@@ -96,7 +99,8 @@ class Shortlists:
 
     def for_some_rows(self, function: Callable[[slice], Array], n_labels: int) -> list[Array]:
         """`function` of some documents at a time: few enough to score so many labels of each."""
-        return _for_some_rows(function, len(self.indptr) - 1, n_labels, self.n_threads)
+        n = len(self.indptr) - 1
+        return _for_some_rows(function, n, n_labels, self.n_threads, self.score_bytes)
 
     def measures_of(self, candidates: Sequence[Callable[[], Array]]) -> list[dict[str, float]]:
         """AUC and P@k of each of some candidates' scores, which are made when they are measured."""
@@ -111,9 +115,9 @@ class Shortlists:
 
 
 def _for_some_rows(
-    function: Callable[[slice], Array], n: int, n_labels: int, n_threads: int | None
+    function: Callable[[slice], Array], n: int, n_labels: int, n_threads: int | None, score_bytes: int
 ) -> list[Array]:
-    step = max(1, min(-(-n // 8), _SCORE_BYTES // (4 * max(1, n_labels))))
+    step = max(1, min(-(-n // 8), score_bytes // (4 * max(1, n_labels))))
     rows = [slice(start, min(start + step, n)) for start in range(0, max(1, n), step)]
     return map_tasks(function, rows, name="choose", n_threads=n_threads)
 

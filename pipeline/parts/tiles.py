@@ -11,8 +11,6 @@ from ..types import Array
 from .pruning_kernels import tile_extremes
 from .terms import Dense
 
-WIDTH = 128
-"""Labels in a tile: few enough to be alike, and so many that bounds cost little beside scores."""
 _EPS = 2.0**-24
 """The relative error of one operation in single precision."""
 _TINY = float(np.finfo(np.float32).tiny)
@@ -36,9 +34,9 @@ class Extremes:
     """As of the term, rounded as scores are made with it."""
 
     @classmethod
-    def of(cls, term: Dense, order: Array) -> Extremes:
+    def of(cls, term: Dense, order: Array, width: int) -> Extremes:
         """Cost: one read of A."""
-        highest, lowest = tile_extremes(term.labels, order, WIDTH)
+        highest, lowest = tile_extremes(term.labels, order, width)
         longest = float(np.linalg.norm(np.maximum(highest, -lowest), axis=1).max(initial=0))
         values = highest if term.is_nonnegative else np.hstack([highest, lowest])
         return cls(values, term.is_nonnegative, longest, float(np.float32(term.root_weight)))
@@ -76,12 +74,12 @@ class Tiles:
     """Of each dense term."""
 
     @classmethod
-    def of(cls, terms: Sequence[Dense], n_labels: int) -> Tiles:
+    def of(cls, terms: Sequence[Dense], n_labels: int, width: int) -> Tiles:
         """Sort labels by the score they can reach, in powers of two, then by their main column.
 
         Notes
         -----
-        Cost: a few reads of all A, and a sort; 4 L + 8 p L / WIDTH bytes.
+        Cost: a few reads of all A, and a sort; 4 L + 8 p L / width bytes.
         """
         reach, main = np.zeros(n_labels), np.zeros(n_labels, np.int64)
         for term in terms:
@@ -94,7 +92,7 @@ class Tiles:
                 main = np.abs(term.labels).argmax(axis=1)
         powers = np.frexp(np.maximum(reach, _TINY))[1]
         order = np.lexsort((-reach, main, -powers)).astype(np.int32)
-        return cls(order, WIDTH, tuple(Extremes.of(term, order) for term in terms))
+        return cls(order, width, tuple(Extremes.of(term, order, width) for term in terms))
 
     @property
     def count(self) -> int:

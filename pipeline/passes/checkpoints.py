@@ -253,7 +253,7 @@ def _locked(folder: Path) -> int:
 
 def _prepare(folder: Path, what: dict[str, Any]) -> None:
     """Throw away what is of another fit, and what a killed one of this has left unfinished."""
-    if _description(folder) != what:
+    if description_of(folder) != what:
         empty(folder)
         _write_text(folder / _DESCRIPTION, json.dumps(what, indent=2))
     for torn in [*folder.rglob("*.tmp"), *folder.glob(f"*/{INPUTS}*/*")]:
@@ -262,7 +262,8 @@ def _prepare(folder: Path, what: dict[str, Any]) -> None:
         left.rmdir()
 
 
-def _description(folder: Path) -> Any:
+def description_of(folder: Path) -> Any:
+    """What a run directory says that it is of; None where it says nothing."""
     try:
         return json.loads((folder / _DESCRIPTION).read_text())
     except (OSError, ValueError, RecursionError):

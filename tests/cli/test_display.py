@@ -8,6 +8,7 @@ import re
 import sys
 import time
 from contextlib import redirect_stderr
+from dataclasses import replace
 from pathlib import Path
 
 import numba
@@ -15,10 +16,10 @@ import numpy as np
 import pytest
 
 from tests.terminal import Terminal, terminal
-from threepass import Corpus, MomentLabeler, check, ingest_shape, write_report
+from threepass import Corpus, MomentLabeler, Predictor, check, ingest_shape, write_report
 from threepass.cli.display import LineTimes, ProgressDisplay
 from threepass.ingest.docstrings import documented_objects
-from threepass.model import evaluation, inputs
+from threepass.model.inputs import BatchSizes
 from threepass.progress import counted
 
 Calls = list[tuple[str, float, float]]
@@ -81,13 +82,9 @@ def test_fit__the_clock_of_the_fit_and_its_progress_agree(fitted: tuple[Path, Ca
     assert set(timed) <= set(stages(calls))
 
 
-def test_evaluate__is_reported_within_a_block(
-    fitted: tuple[Path, Calls], corpus: Corpus, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for module in (inputs, evaluation):
-        monkeypatch.setattr(module, "_DOCUMENTS", 100)
+def test_evaluate__is_reported_within_a_block(fitted: tuple[Path, Calls], corpus: Corpus) -> None:
     assert corpus.n_blocks == 1
-    model, calls = MomentLabeler.load(fitted[0]), recorded()
+    model, calls = replace(Predictor.load(fitted[0]), sizes=BatchSizes(task_docs=100)), recorded()
     with pytest.warns(UserWarning, match="trained on"):
         model.evaluate(corpus, progress=calls)
     n = corpus.n_docs

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from tests.model.test_texts import write_posts
 from threepass import Corpus, InputError, MomentLabeler, Tokenizer, ingest_text, predict_texts
 from threepass.ingest.encodings import as_utf8, guess_encoding
-from threepass.model.text_predictions import stream_predictions
+from threepass.model.text_predictions import TextReading, stream_predictions
 
 ROWS = [
     {"id": 1, "text": "Räksmörgås på ön, café naïve", "tags": "mat;hav"},
@@ -101,7 +101,8 @@ def test_predict__reads_as_training_did(tmp_path: Path) -> None:
     assert [record["labels"] for record in found] == [["sea"], ["weather"]]
     assert list(stream_predictions(loaded.predictor_, io.BytesIO(raw), k=1).records) == found
     utf_16 = io.BytesIO(raw.decode("cp1252").encode("utf-16"))
-    assert list(stream_predictions(loaded.predictor_, utf_16, k=1, encoding="utf-16").records) == found
+    how = TextReading(encoding="utf-16")
+    assert list(stream_predictions(loaded.predictor_, utf_16, how, k=1).records) == found
     # a model that knows nothing of it
     plain = MomentLabeler(3).fit(ingest_text(write_posts(tmp_path / "p.jsonl"), tmp_path / "p.zarr"))
     with pytest.warns(UserWarning, match="Standard input is not UTF-8, and read as cp1252"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from functools import partial
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,14 +12,13 @@ import pytest
 import scipy.sparse
 
 from tests.command import threepass
-from threepass import Corpus, MomentLabeler, Planted, ingest_matrices, ingest_planted
+from threepass import Corpus, MomentLabeler, Planted, Predictor, ingest_matrices, ingest_planted
 from threepass.corpus.split import in_test
 from threepass.ingest.synthetic import Lengths
 from threepass.metrics.measures import Spread, document_auc
 from threepass.metrics.scores import Scores, percent
-from threepass.model import evaluation, fitting, training_documents
-from threepass.model.inputs import as_labels
-from threepass.passes import document_hashes as familiar
+from threepass.model import evaluation
+from threepass.model.inputs import BatchSizes, as_labels
 
 SEEN = "the model was trained on|are also among the training documents"
 
@@ -54,7 +53,7 @@ def matrices(corpus: Corpus) -> tuple[np.ndarray, np.ndarray]:
     return X[:, np.argsort(corpus.term_ids)], Y
 
 
-def judged(model: MomentLabeler, *documents: Any, **settings: Any) -> Scores:
+def judged(model: MomentLabeler | Predictor, *documents: Any, **settings: Any) -> Scores:
     """An evaluation on documents that were seen, which warns of them once."""
     with pytest.warns(UserWarning, match=SEEN) as warned:
         scores = model.evaluate(*documents, **settings)
@@ -109,12 +108,16 @@ def test_documents__from_elsewhere_are_known_by_their_words(fitted: Fitted, tmp_
     assert model.evaluate(0 * X[:9], Y[:9])["documents_are"] == "unknown"  # no words to know them by
 
 
-def test_documents__are_known_by_a_sample_of_many(fitted: Fitted, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fitting, "DocumentHashes", partial(familiar.DocumentHashes, most=100))
-    monkeypatch.setattr(training_documents, "MOST_HASHES", 100)
+def test_documents__are_known_by_a_sample_of_many(fitted: Fitted) -> None:
     X, Y = matrices(fitted.train)
-    model = MomentLabeler(3, head="posterior").fit(X, Y)
-    assert len(model.training_documents_.hashes) == 100  # type: ignore[union-attr]
+    predictor = MomentLabeler(3, head="posterior").fit(X, Y).predictor_
+    known = predictor.training_documents
+    assert known is not None
+    assert len(known.hashes) > 300
+    assert not known.is_sampled
+    known = replace(known, hashes=known.hashes[:100], most=100)  # those that a fit of so many would keep
+    assert known.is_sampled
+    model = replace(predictor, training_documents=known)
     assert judged(model, X, Y)["documents_are"] == "training"
     mixed = np.vstack([X, matrices(fitted.test)[0]]), np.vstack([Y, matrices(fitted.test)[1]])
     found = judged(model, *mixed)
@@ -158,16 +161,16 @@ def test_command__says_what_the_documents_are(fitted: Fitted, tmp_path: Path) ->
 # -- on a sample ---------------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def small_sample(monkeypatch: pytest.MonkeyPatch) -> None:
-    """About 60 documents of the 12 labels have every label scored."""
-    monkeypatch.setattr(evaluation, "SCORES", 12 * 60)
-    monkeypatch.setattr(evaluation, "FEWEST_SAMPLED", 1)
+SAMPLE = BatchSizes(scores=12 * 60, fewest_sampled=1)
+"""By which about 60 documents of the 12 labels have every label scored."""
 
 
-@pytest.mark.usefixtures("small_sample")
+def sized(model: MomentLabeler, sizes: BatchSizes) -> Predictor:
+    return replace(model.predictor_, sizes=sizes)
+
+
 def test_sample__the_mean_of_some_documents_and_its_error(fitted: Fitted) -> None:
-    model, test = fitted.model, fitted.test
+    model, test = sized(fitted.model, SAMPLE), fitted.test
     n = test.n_docs
     rows = in_test(np.arange(n), 60 / n, evaluation._SAMPLE_SEED)
     X, Y = matrices(test)
@@ -194,7 +197,6 @@ def test_sample__the_mean_of_some_documents_and_its_error(fitted: Fitted) -> Non
     assert json.loads(json.dumps(found))["auc_se"] == found["auc_se"]
 
 
-@pytest.mark.usefixtures("small_sample")
 def test_sample__no_other_document_has_every_label_scored(
     fitted: Fitted, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -206,22 +208,22 @@ def test_sample__no_other_document_has_every_label_scored(
         return plain(blend, seen)
 
     monkeypatch.setattr(evaluation, "all_scores", spy)
+    model = sized(fitted.model, SAMPLE)
     for auc, n in (
-        (True, fitted.model.evaluate(fitted.test)["n_sampled"]),
+        (True, model.evaluate(fitted.test)["n_sampled"]),
         (False, 0),
         ("all", fitted.test.n_docs),
     ):
         scored.clear()
-        fitted.model.evaluate(fitted.test, auc=auc)
+        model.evaluate(fitted.test, auc=auc)
         assert sum(scored) == n
 
 
-@pytest.mark.usefixtures("small_sample")
-def test_sample__does_not_depend_on_blocks(fitted: Fitted, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sample__does_not_depend_on_blocks(fitted: Fitted) -> None:
     X, Y = matrices(fitted.test)
-    blocks, one = fitted.model.evaluate(fitted.test), fitted.model.evaluate(X, Y)
-    monkeypatch.setattr(evaluation, "_DOCUMENTS", 7)
-    parts = fitted.model.evaluate(X, Y)
+    model = sized(fitted.model, SAMPLE)
+    blocks, one = model.evaluate(fitted.test), model.evaluate(X, Y)
+    parts = sized(fitted.model, replace(SAMPLE, task_docs=7)).evaluate(X, Y)
     assert blocks["n_sampled"] == one["n_sampled"] == parts["n_sampled"]
     for name in ("auc", "auc_se", "brier", "brier_se", "p@1"):
         assert blocks[name] == pytest.approx(one[name], rel=1e-6)
@@ -251,11 +253,11 @@ def test_spread__of_one_document_says_nothing() -> None:
     assert Spread.of(values).standard_error(10**9) == pytest.approx(values.std(ddof=1) / 3**0.5)
 
 
-def test_progress__tells_parts_of_a_block(fitted: Fitted, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(evaluation, "_DOCUMENTS", 50)
+def test_progress__tells_parts_of_a_block(fitted: Fitted) -> None:
     told: list[tuple[str, float, float]] = []
     X, Y = matrices(fitted.test)
-    fitted.model.evaluate(X, Y, progress=lambda *step: told.append(step))
+    model = sized(fitted.model, BatchSizes(task_docs=50))
+    model.evaluate(X, Y, progress=lambda *step: told.append(step))
     assert [done for _, done, _ in told] == sorted(done for _, done, _ in told)
     assert told[0] == ("evaluate", 0, len(X))
     assert told[-1] == ("evaluate", len(X), len(X))

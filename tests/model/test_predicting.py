@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from tests.model.kinds import (
     single_numbers,
 )
 from threepass import Corpus, InputError, MomentLabeler, ingest_matrices
-from threepass.model import inputs
+from threepass.model.inputs import BatchSizes
 
 
 def test_predictions__equal_the_oracles(small_model: MomentLabeler) -> None:
@@ -65,14 +66,12 @@ def test_predictions__same_for_any_kind(
 
 
 @pytest.mark.filterwarnings("ignore:.*the model was trained on:UserWarning")
-def test_predictions__many_blocks_keep_their_order(
-    monkeypatch: pytest.MonkeyPatch, matrices: Matrices, paper_model: MomentLabeler
-) -> None:
+def test_predictions__many_blocks_keep_their_order(matrices: Matrices, paper_model: MomentLabeler) -> None:
     X, Y = (m[:500] for m in matrices)
     whole, metrics = paper_model.predict_proba(X), single_numbers(paper_model.evaluate(X, Y))
-    monkeypatch.setattr(inputs, "_ROWS", 77)
-    np.testing.assert_array_equal(paper_model.predict_proba(X), whole)
-    assert single_numbers(paper_model.evaluate(X, Y)) == pytest.approx(metrics)
+    model = replace(paper_model.predictor_, sizes=BatchSizes(block_rows=77))
+    np.testing.assert_array_equal(model.predict_proba(X), whole)
+    assert single_numbers(model.evaluate(X, Y)) == pytest.approx(metrics)
 
 
 def test_predictions__a_corpus_with_other_ranks(

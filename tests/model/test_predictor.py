@@ -106,6 +106,19 @@ def test_call__names_and_scores_of_texts() -> None:
     assert none == []  # without a known word there is nothing to say
 
 
+def test_estimator__leaves_a_predictor_that_others_hold_as_it_is(saved: Path, tmp_path: Path) -> None:
+    pandas = pytest.importorskip("pandas")
+    predictor = Predictor.load(saved, n_threads=2)
+    estimator = MomentLabeler.of(predictor).set_params(n_jobs=1)
+    np.testing.assert_array_equal(estimator.predict_proba(X), predictor.predict_proba(X))
+    assert (predictor.n_threads, estimator.predictor_.n_threads) == (2, 1)
+    frame = pandas.DataFrame(X, columns=[f"word {i}" for i in range(23)])
+    estimator = MomentLabeler(3, head="posterior").fit(frame, Y)
+    mine = estimator.predictor_
+    estimator.save(tmp_path / "m.zarr")
+    assert mine.feature_names is None
+
+
 def test_with_tail_weight__ranks_otherwise(model: MomentLabeler) -> None:
     plain = model.predictor_
     assert plain.with_tail_weight(0.0) is plain

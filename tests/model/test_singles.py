@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from copy import copy
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +17,7 @@ import threadpoolctl
 
 from tests.model.test_texts import write_posts
 from threepass import Corpus, MomentLabeler, Tokenizer, ingest_text
-from threepass.parts import scoring
-from threepass.parts.blend import Blend
+from threepass.parts.blend import Blend, ScoringSizes
 
 
 @pytest.fixture(scope="module")
@@ -58,10 +59,13 @@ def test_one_document__makes_no_graph(
 
 @pytest.mark.parametrize("prunes", [False, True])
 def test_one_document__has_the_labels_it_has_among_others(
-    fitted: tuple[Corpus, MomentLabeler, list[str]], monkeypatch: pytest.MonkeyPatch, prunes: bool
+    fitted: tuple[Corpus, MomentLabeler, list[str]], prunes: bool
 ) -> None:
-    _, model, texts = fitted
-    monkeypatch.setattr(scoring, "pruning_pays", lambda *_: prunes)
+    _, estimator, texts = fitted
+    blend = estimator.predictor_.blend
+    sizes = ScoringSizes(fewest_labels=1 if prunes else 10**9, labels_per_rank=1)
+    model = copy(estimator)
+    model.predictor_ = replace(estimator.predictor_, blend=replace(blend, sizes=sizes))
     labels, scores = model.predict_topk(texts, 3)
     own = [model.predict_topk(text, 3) for text in texts]
     np.testing.assert_array_equal(np.concatenate([one for one, _ in own]), labels)

@@ -8,7 +8,7 @@ from tests import naive_scoring as naive
 from tests.rows import sparse_rows
 from threepass.corpus.rows import SparseRows
 from threepass.moments.posterior import TopicModel
-from threepass.parts.blend import Blend, DocumentFeatures
+from threepass.parts.blend import Blend, DocumentFeatures, ScoringSizes
 from threepass.parts.memory import Memory
 from threepass.parts.part import Scorer
 from threepass.parts.refined import Refined
@@ -17,6 +17,7 @@ from threepass.parts.terms import Side
 from threepass.parts.weighting import Weighting
 
 KINDS = ("topics", "ridge", "memory", "ridge + memory", "ridge + roots", "ridge + memory + roots")
+SIZES = ScoringSizes()
 Case = tuple[Blend, DocumentFeatures, np.ndarray]
 """A blend, what it sees of some documents, and the scores of all labels by plain sums."""
 
@@ -36,15 +37,17 @@ def memory_of(C: np.ndarray) -> Memory:
     return Memory(sparse_rows(C, np.float32), 1.0)
 
 
-def blend_of(n_labels: int, *parts: Scorer, n_terms: int = 9) -> Blend:
-    return Blend("blend", parts, Weighting(np.ones(n_terms, np.float32)), n_labels)
+def blend_of(n_labels: int, *parts: Scorer, n_terms: int = 9, sizes: ScoringSizes = SIZES) -> Blend:
+    return Blend("blend", parts, Weighting(np.ones(n_terms, np.float32)), n_labels, sizes=sizes)
 
 
 def seen_of(n: int, *sides: Side) -> DocumentFeatures:
     return DocumentFeatures(n, sides, np.ones(n, bool))
 
 
-def random_case(kind: str, n: int = 12, n_labels: int = 100, seed: int = 0) -> Case:
+def random_case(
+    kind: str, n: int = 12, n_labels: int = 100, seed: int = 0, sizes: ScoringSizes = SIZES
+) -> Case:
     """Weights in quarters, so that sums are exact and ties are everywhere; zero rows and empty documents."""
     rng = np.random.default_rng([seed, n, n_labels, KINDS.index(kind)])
 
@@ -75,4 +78,4 @@ def random_case(kind: str, n: int = 12, n_labels: int = 100, seed: int = 0) -> C
         parts.append(topics_of(Q))
         sides.append(P)
         scores += naive.label_scores(P, Q)
-    return blend_of(n_labels, *parts), seen_of(n, *sides), scores
+    return blend_of(n_labels, *parts, sizes=sizes), seen_of(n, *sides), scores

@@ -452,14 +452,11 @@ def test_cross__equals_the_plain_sum(n: int, scheme: Any) -> None:
 
 
 @pytest.mark.parametrize("together", [0, 20, 10**9])
-def test_cross__does_not_depend_on_how_many_documents_are_added_at_once(
-    together: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_cross__does_not_depend_on_how_many_documents_are_added_at_once(together: int) -> None:
     X, Y = ugly_matrices(40, D, L)
     work = cross_pass(X)
     expected = dense_moment(summed(work, block_of(X, Y)))
-    monkeypatch.setattr(cross, "_TOGETHER", together)
-    sums = work.zero()
+    sums = replace(work.zero(), most_waiting=together)
     for block in cut(X, Y, 10, 15, 15, 30):
         work.add(sums, block)
     assert (len(sums.waiting) == 5) == (together == 10**9)

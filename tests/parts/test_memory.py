@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from tests import naive_heads as naive
 from tests.parts.learned import context_of, labelled_by_words, learned, words_of
 from tests.rows import dense_rows, sparse_rows
-from threepass.parts import cross, selection
 from threepass.parts.memory import DAMPINGS, Memory, MemoryPart
+from threepass.parts.part import Context
 from threepass.parts.selection import Shortlists
 from threepass.passes.stages import Layout
 
@@ -41,15 +43,12 @@ def test_finish__damped_and_weighted_centroids(documents: Matrices, damping: flo
 
 
 @pytest.mark.parametrize("score_bytes", [1, 10**9])
-def test_trial__every_choice_as_if_it_were_made(
-    documents: Matrices, score_bytes: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(selection, "_SCORE_BYTES", score_bytes)
+def test_trial__every_choice_as_if_it_were_made(documents: Matrices, score_bytes: int) -> None:
     X, Y = documents
     Z, own = labelled_by_words(40, seed=1)
     one = learned(MemoryPart(context_of(X, Y)), X, Y)
     trial = one.part.trial(words_of(one.context, Z))
-    lists = Shortlists.of(sparse_rows(own), lambda rows: [trial.dense(rows)], seed=0)
+    lists = Shortlists.of(sparse_rows(own), lambda rows: [trial.dense(rows)], seed=0, score_bytes=score_bytes)
     at = trial.at(lists)
     centroids = naive.cross_moment(naive.weighted(X, one.context.weighting.idf), Y).T
     z = naive.weighted(Z, one.context.weighting.idf)
@@ -61,13 +60,16 @@ def test_trial__every_choice_as_if_it_were_made(
             np.testing.assert_allclose(found.reshape(40, 30), weight * ref, rtol=1e-4, atol=1e-5)
 
 
-def test_memory__holds_no_more_entries_than_allowed(
-    documents: Matrices, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def limited(context: Context, most_entries: int) -> Context:
+    """To a cross moment of so many entries, by a limit of memory."""
+    layout = Layout(1, 0, 50 * (most_entries - 1), 0, memory_limit=10**9)
+    return replace(context, layout=layout)
+
+
+def test_memory__holds_no_more_entries_than_allowed(documents: Matrices) -> None:
     """Not even once held-out documents were added."""
     X, Y = documents
-    monkeypatch.setattr(cross, "MOST_ENTRIES", 400)
-    one = learned(MemoryPart(context_of(X, Y)), X[:150], Y[:150])
+    one = learned(MemoryPart(limited(context_of(X, Y), 400)), X[:150], Y[:150])
     one.give_back(X[150:], Y[150:])
     scorer = one.finished()
     assert isinstance(scorer, Memory)
@@ -75,9 +77,7 @@ def test_memory__holds_no_more_entries_than_allowed(
 
 
 def test_memory__obeys_a_limit_of_memory(documents: Matrices) -> None:
-    context = context_of(*documents)
-    object.__setattr__(context, "layout", Layout(1, 0, 50 * 300, 0, memory_limit=10**9))
-    part = MemoryPart(context)
+    part = MemoryPart(limited(context_of(*documents), 301))
     assert part.cross.work.most_entries == 301
     assert part.reordering >= 8 * 301
     assert part.finishing().nbytes == 2 * part.reordering

@@ -11,7 +11,6 @@ import pytest
 from tests.parts.learned import Learned, context_of, labelled_by_words, learned, words_of
 from tests.rows import block_of, dense_rows, sparse_rows, summed
 from threepass.corpus.rows import SparseRows
-from threepass.parts import tiles
 from threepass.parts.blend import Blend
 from threepass.parts.heads import HEADS
 from threepass.parts.memory import MemoryPart
@@ -83,14 +82,13 @@ def test_scores__are_the_sum_of_its_terms(
 
 @every_part
 def test_bounds__of_tiles_bound_its_dense_terms(
-    finished: dict[str, tuple[Learned, Scorer]], kind: type[Part], monkeypatch: pytest.MonkeyPatch
+    finished: dict[str, tuple[Learned, Scorer]], kind: type[Part]
 ) -> None:
-    monkeypatch.setattr(tiles, "WIDTH", 4)
     one, scorer = finished[kind.name]
     X = labelled_by_words(60, SEED)[0]
     dense = [term for term in scorer.terms if isinstance(term, Dense)]
     sides = [side for side in scorer.see(words_of(one.context, X)) if isinstance(side, np.ndarray)]
-    index = Tiles.of(dense, one.context.corpus.n_labels)
+    index = Tiles.of(dense, one.context.corpus.n_labels, 4)
     bounds = index.bounds(sides, 60)
     total = np.zeros((60, one.context.corpus.n_labels))
     for term, side in zip(dense, sides, strict=True):

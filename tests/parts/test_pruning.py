@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -11,18 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests import naive_scoring as naive
-from tests.parts.blends import (
-    KINDS,
-    blend_of,
-    memory_of,
-    random_case,
-    ridge_of,
-    seen_of,
-    topics_of,
-)
+from tests.parts import blends
+from tests.parts.blends import KINDS, memory_of, ridge_of, seen_of, topics_of
 from tests.rows import dense_rows, sparse_rows
-from threepass.parts import pruning, scoring, tiles
-from threepass.parts.blend import Blend, DocumentFeatures
+from threepass.parts import scoring
+from threepass.parts.blend import Blend, DocumentFeatures, ScoringSizes
 from threepass.parts.calibration import Calibration
 from threepass.parts.pruning import prune
 from threepass.parts.scoring_kernels import interpolate, interpolated
@@ -31,11 +25,11 @@ from threepass.parts.tiles import Tiles
 STEPS = Calibration(np.array([-4, 0, 2, 4, 8], "f4"), np.array([0, 0, 0.25, 0.75, 1], "f4"))
 
 
-@pytest.fixture(autouse=True)
-def _never_give_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Small models are pruned too, however many labels that takes; tiles are small."""
-    monkeypatch.setattr(pruning, "_MOST_SCORED", 3.0)
-    monkeypatch.setattr(tiles, "WIDTH", 8)
+SMALL = ScoringSizes(tile=8, most_scored=3.0)
+"""Tiles are small, and no document is given up, however many labels are scored."""
+ALWAYS = replace(SMALL, fewest_labels=1, labels_per_rank=1)
+"""Small models are pruned too."""
+blend_of, random_case = partial(blends.blend_of, sizes=SMALL), partial(blends.random_case, sizes=SMALL)
 
 
 def pruned(blend: Blend, seen: DocumentFeatures, k: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -91,10 +85,8 @@ def test_prune__emphasis(kind: str, calibration: Calibration | None) -> None:
     seed=st.integers(0, 1000),
 )
 def test_prune__any_size(kind: str, n: int, n_labels: int, k: int, width: int, seed: int) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tiles, "WIDTH", width)
-        patch.setattr(pruning, "_SLAB", 2)
-        check(*random_case(kind, n, n_labels, seed), k)
+    sizes = replace(SMALL, tile=width, pruned_docs=2)
+    check(*random_case(kind, n, n_labels, seed, sizes=sizes), k)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -163,14 +155,14 @@ def test_prune__memory_of_many_labels(emphasised: bool) -> None:
     assert scored.mean() < 0.6 * n_labels
 
 
-def peaked_topics(n_labels: int, K: int = 10) -> tuple[Blend, np.ndarray]:
+def peaked_topics(n_labels: int, sizes: ScoringSizes = SMALL, K: int = 10) -> tuple[Blend, np.ndarray]:
     """Each topic has a few labels of its own, some labels are nowhere, and the rest are in all of them."""
     rng = np.random.default_rng(0)
     Q = rng.random((n_labels, K)).astype("f4") / n_labels
     own = rng.permutation(n_labels)[: 10 * K]
     Q[own, np.arange(10 * K) % K] += rng.random(10 * K).astype("f4") + np.float32(0.1)
     Q[rng.random(n_labels) < 0.3] = 0
-    return blend_of(n_labels, topics_of(Q)), Q.astype(float)
+    return blend_of(n_labels, topics_of(Q), sizes=sizes), Q.astype(float)
 
 
 def test_prune__leaves_most_labels_out() -> None:
@@ -203,19 +195,9 @@ def test_prune__one_label_that_is_well_remembered_does_not_spoil_the_bounds() ->
 # -- when labels are left out -----------------------------------------------------------------------------
 
 
-@pytest.fixture
-def _always(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scoring, "_FEWEST_LABELS", 1)
-    monkeypatch.setattr(scoring, "_LABELS_PER_RANK", 1)
-
-
-@pytest.mark.usefixtures("_always")
 @pytest.mark.parametrize("kind", KINDS)
-def test_top_labels__documents_given_up_are_scored_all_the_same(
-    monkeypatch: pytest.MonkeyPatch, kind: str
-) -> None:
-    blend, seen, scores = random_case(kind)
-    monkeypatch.setattr(pruning, "_MOST_SCORED", 0.0)
+def test_top_labels__documents_given_up_are_scored_all_the_same(kind: str) -> None:
+    blend, seen, scores = random_case(kind, sizes=replace(ALWAYS, most_scored=0.0))
     assert (pruned(blend, seen, 5)[2] < 0).all()
     labels, comp = scoring.top_labels(blend, seen, 5)
     _, ref = naive.top_labels(scores, 5)
@@ -223,10 +205,8 @@ def test_top_labels__documents_given_up_are_scored_all_the_same(
     np.testing.assert_allclose(np.take_along_axis(scores, labels, axis=1), ref, rtol=1e-6, atol=1e-6)
 
 
-@pytest.mark.usefixtures("_always")
-def test_top_labels__some_documents_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pruning, "_MOST_SCORED", 0.2)
-    blend, Q = peaked_topics(2000)
+def test_top_labels__some_documents_given_up() -> None:
+    blend, Q = peaked_topics(2000, replace(ALWAYS, most_scored=0.2))
     P = np.eye(10, dtype="f4")
     P[[2, 3, 7]] = 0  # all labels tie
     scored = pruned(blend, seen_of(10, P), 5)[2]
@@ -237,12 +217,11 @@ def test_top_labels__some_documents_given_up(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_prune__is_not_tried_on_once_most_documents_are_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    blend, seen, _ = random_case("topics", n=9)
+    sizes = replace(SMALL, pruned_docs=3, most_scored=0.0)
+    blend, seen, _ = random_case("topics", n=9, sizes=sizes)
     tried = []
     bounds = Tiles.bounds
     monkeypatch.setattr(Tiles, "bounds", lambda *args: tried.append(1) or bounds(*args))
-    monkeypatch.setattr(pruning, "_SLAB", 3)
-    monkeypatch.setattr(pruning, "_MOST_SCORED", 0.0)
     labels, _, scored = pruned(blend, seen, 2)
     assert len(tried) == 1
     assert (scored == -1).all()
@@ -267,18 +246,16 @@ def test_top_labels__prunes_many_labels_for_small_k(
     assert scores.shape == (3, k)
 
 
-@pytest.mark.usefixtures("_always")
 def test_top_labels__shows_probabilities() -> None:
-    blend, seen, scores = random_case("ridge + memory")
+    blend, seen, scores = random_case("ridge + memory", sizes=ALWAYS)
     blend = replace(blend, calibration=STEPS)
     labels, shown = scoring.top_labels(blend, seen, 5)
     own = np.take_along_axis(scores, labels, axis=1)
     np.testing.assert_allclose(shown, np.interp(own, STEPS.scores, STEPS.probabilities), rtol=1e-6)
 
 
-@pytest.mark.usefixtures("_always")
 def test_top_labels__are_the_same_on_threads_that_start_together() -> None:
-    blend, seen, _ = random_case("ridge + memory + roots", n=40, n_labels=500)
+    blend, seen, _ = random_case("ridge + memory + roots", n=40, n_labels=500, sizes=ALWAYS)
     ref, _ = scoring.top_labels(blend, seen, 5)
     new = replace(blend)  # without tiles
     with ThreadPoolExecutor(4) as pool:

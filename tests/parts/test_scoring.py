@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from tests import naive_scoring as naive
 from tests.parts.blends import blend_of, random_case, seen_of, topics_of
-from threepass.parts import pruning, scoring
+from threepass.parts import scoring
+from threepass.parts.blend import ScoringSizes
 from threepass.parts.calibration import Calibration
 
 
@@ -22,13 +23,14 @@ def random_scores(n: int, n_labels: int, n_topics: int = 3) -> tuple[np.ndarray,
     return P, rng.integers(0, 5, (n_labels, n_topics)).astype(np.float32) / 4
 
 
-def top_labels(P: np.ndarray, Q: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
-    return scoring.top_labels(blend_of(len(Q), topics_of(Q)), seen_of(len(P), P), k)
+def top_labels(P: np.ndarray, Q: np.ndarray, k: int, **sizes: int) -> tuple[np.ndarray, np.ndarray]:
+    blend = blend_of(len(Q), topics_of(Q), sizes=ScoringSizes(**sizes))
+    return scoring.top_labels(blend, seen_of(len(P), P), k)
 
 
-def check_top_labels(P: np.ndarray, Q: np.ndarray, k: int) -> None:
+def check_top_labels(P: np.ndarray, Q: np.ndarray, k: int, **sizes: int) -> None:
     ref_labels, ref_scores = naive.top_labels(naive.label_scores(P, Q), k)
-    labels, scores = top_labels(P, Q, k)
+    labels, scores = top_labels(P, Q, k, **sizes)
     assert (labels.dtype, scores.dtype) == (np.int32, np.float32)
     np.testing.assert_array_equal(labels, ref_labels)
     np.testing.assert_array_equal(scores, ref_scores.astype(np.float32))
@@ -42,17 +44,13 @@ def test_top_labels__equals_sorting(k: int) -> None:
 @pytest.mark.parametrize("n_rows", [0, 1, 5, 16])
 @pytest.mark.parametrize("n_labels", [1, 6, 7, 8, 40])
 @pytest.mark.parametrize("k", [1, 5, 9])
-def test_top_labels__tiles_and_slabs(
-    monkeypatch: pytest.MonkeyPatch, n_rows: int, n_labels: int, k: int
-) -> None:
-    monkeypatch.setattr(scoring, "_TILE", 7)
-    monkeypatch.setattr(scoring, "_SLAB", 5)
-    check_top_labels(*random_scores(n_rows, n_labels), k)
+def test_top_labels__some_labels_of_some_documents_at_a_time(n_rows: int, n_labels: int, k: int) -> None:
+    check_top_labels(*random_scores(n_rows, n_labels), k, docs=5, labels=7)
 
 
-def test_top_labels__all_tied_goes_by_id(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scoring, "_TILE", 2)
-    labels, scores = top_labels(np.ones((2, 1), np.float32), np.full((9, 1), 0.25, np.float32), 4)
+def test_top_labels__all_tied_goes_by_id() -> None:
+    P, Q = np.ones((2, 1), np.float32), np.full((9, 1), 0.25, np.float32)
+    labels, scores = top_labels(P, Q, 4, labels=2)
     assert labels.tolist() == [[0, 1, 2, 3]] * 2
     assert (scores == 0.25).all()
 
@@ -69,20 +67,18 @@ def test_top_labels__a_score_of_zero_is_a_score() -> None:
     assert (scores == 0).all()
 
 
-@given(n_labels=st.integers(1, 30), k=st.integers(1, 12), tile=st.integers(1, 31), n=st.integers(0, 6))
-def test_top_labels__do_not_depend_on_tiles(n_labels: int, k: int, tile: int, n: int) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(scoring, "_TILE", tile)
-        check_top_labels(*random_scores(n, n_labels), k)
+@given(n_labels=st.integers(1, 30), k=st.integers(1, 12), step=st.integers(1, 31), n=st.integers(0, 6))
+def test_top_labels__however_many_labels_at_a_time(n_labels: int, k: int, step: int, n: int) -> None:
+    check_top_labels(*random_scores(n, n_labels), k, labels=step)
 
 
 @pytest.mark.parametrize("n", [0, 1, 10, 11])
 @pytest.mark.parametrize("rows_at_a_time", [1, 3, 1000])
-def test_all_scores__every_row_once(monkeypatch: pytest.MonkeyPatch, n: int, rows_at_a_time: int) -> None:
+def test_all_scores__every_row_once(n: int, rows_at_a_time: int) -> None:
     P, Q = random_scores(n, 8)
-    monkeypatch.setattr(scoring, "SCORE_BYTES", 4 * 8 * rows_at_a_time)
+    blend = blend_of(8, topics_of(Q), sizes=ScoringSizes(score_bytes=4 * 8 * rows_at_a_time))
     seen, whole = np.zeros(n, int), np.full((n, 8), np.nan)
-    for rows, scores in scoring.all_scores(blend_of(8, topics_of(Q)), seen_of(n, P)):
+    for rows, scores in scoring.all_scores(blend, seen_of(n, P)):
         assert len(scores) <= rows_at_a_time
         seen[rows] += 1
         whole[rows] = scores
@@ -93,18 +89,15 @@ def test_all_scores__every_row_once(monkeypatch: pytest.MonkeyPatch, n: int, row
 @pytest.mark.parametrize("kind", ["ridge", "memory", "ridge + memory + roots"])
 @pytest.mark.parametrize("calibrated", [False, True])
 @pytest.mark.parametrize("threshold", [-1.0, 0.0, 0.3, 0.75, 100.0])
-def test_labels_above__are_those_of_all_scores(
-    kind: str, calibrated: bool, threshold: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_labels_above__are_those_of_all_scores(kind: str, calibrated: bool, threshold: float) -> None:
     blend, seen, scores = random_case(kind, n_labels=60)
     scores = scores.astype(np.float32)
     if calibrated:
         steps = Calibration(np.array([-4, 0, 2, 4, 8], "f4"), np.array([0, 0, 0.25, 0.75, 1], "f4"))
         blend, scores = replace(blend, calibration=steps), steps.apply(scores)
-    monkeypatch.setattr(scoring, "_LABELS_PER_RANK", 1)
-    monkeypatch.setattr(pruning, "_MOST_SCORED", 3.0)
     for fewest in (1, 10**9):  # with pruning and without
-        monkeypatch.setattr(scoring, "_FEWEST_LABELS", fewest)
+        sizes = ScoringSizes(fewest_labels=fewest, labels_per_rank=1, most_scored=3.0)
+        blend = replace(blend, sizes=sizes)
         comp = np.zeros(scores.shape, bool)
         comp[scoring.labels_above(blend, seen, threshold)] = True
         ref = scores >= threshold

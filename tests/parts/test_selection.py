@@ -133,13 +133,12 @@ def test_shortlists__own_labels_best_ones_and_some_drawn(n_labels: int, n_parts:
     np.testing.assert_allclose(thirds, 1 / 3, atol=0.05)
 
 
-def test_shortlists__do_not_depend_on_how_scores_come(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_shortlists__do_not_depend_on_how_scores_come() -> None:
     Y = random_labels(20, 300)
     part = np.random.default_rng(1).standard_normal((20, 300)).astype(np.float32)
     whole = Shortlists.of(label_rows(Y), by_rows(part), seed=3)
     for step in (1, 3, 20):
-        monkeypatch.setattr(selection, "_SCORE_BYTES", step * 4 * 300)
-        lists = Shortlists.of(label_rows(Y), by_rows(part), seed=3)
+        lists = Shortlists.of(label_rows(Y), by_rows(part), seed=3, score_bytes=step * 4 * 300)
         np.testing.assert_array_equal(lists.labels, whole.labels)
         np.testing.assert_array_equal(lists.weights, whole.weights)
     other = Shortlists.of(label_rows(Y), by_rows(part), seed=4)

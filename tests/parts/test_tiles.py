@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.parts.blends import random_case
-from threepass.parts import tiles
 from threepass.parts.terms import Dense
 from threepass.parts.tiles import Tiles
 
@@ -37,11 +36,10 @@ def some_terms(kinds: str, n: int, n_labels: int, seed: int = 0) -> tuple[list[D
 
 
 @pytest.mark.parametrize("kinds", ["s", "n", "r", "sr", "sn", "ssr"])
-def test_bounds__are_safe_in_single_precision(kinds: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bounds__are_safe_in_single_precision(kinds: str) -> None:
     # tiles of one label: the bound is the score itself, and only its widening makes up for rounding
     terms, sides = some_terms(kinds, 40, 200)
-    monkeypatch.setattr(tiles, "WIDTH", 1)
-    index = Tiles.of(terms, 200)
+    index = Tiles.of(terms, 200, 1)
     total = sum(exact(term, F) for term, F in zip(terms, sides, strict=True))
     bounds = index.bounds(sides, 40)
     assert (bounds >= total[:, index.order].astype("f4")).all()
@@ -59,9 +57,7 @@ def test_bounds__are_above_every_label_of_a_tile(
     kinds: str, n: int, n_labels: int, width: int, seed: int
 ) -> None:
     terms, sides = some_terms(kinds, n, n_labels, seed)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tiles, "WIDTH", width)
-        index = Tiles.of(terms, n_labels)
+    index = Tiles.of(terms, n_labels, width)
     assert sorted(index.order.tolist()) == list(range(n_labels))
     bounds = index.bounds(sides, n)
     assert bounds.shape == (n, index.count)
@@ -72,14 +68,13 @@ def test_bounds__are_above_every_label_of_a_tile(
 
 
 def test_bounds__of_weights_that_are_all_zero() -> None:
-    index = Tiles.of([Dense(np.zeros((9, 3), "f4"))], 9)
+    index = Tiles.of([Dense(np.zeros((9, 3), "f4"))], 9, 128)
     np.testing.assert_allclose(index.bounds([np.ones((2, 3), "f4")], 2), np.zeros((2, 1)), atol=1e-30)
 
 
-def test_maxima__of_each_tile(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tiles, "WIDTH", 7)
+def test_maxima__of_each_tile() -> None:
     terms, _ = some_terms("s", 1, 30)
-    index = Tiles.of(terms, 30)
+    index = Tiles.of(terms, 30, 7)
     values = np.random.default_rng(0).random(30)
     ref = [max(values[index.order[start : start + 7]]) for start in range(0, 30, 7)]
     np.testing.assert_array_equal(index.maxima(values), ref)
@@ -87,7 +82,7 @@ def test_maxima__of_each_tile(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_tiles__bytes_of_what_they_hold() -> None:
     terms, _ = some_terms("sr", 1, 300)
-    index = Tiles.of(terms, 300)
+    index = Tiles.of(terms, 300, 128)
     assert index.nbytes == 4 * 300 + 4 * 3 * (2 * 90 + 150)
 
 

@@ -7,7 +7,7 @@ resuming. Nothing else knows of it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -20,10 +20,11 @@ from threepass.corpus.store import Block
 from threepass.model import fitting
 from threepass.model.predictor import Predictor
 from threepass.moments.topics import MomentTopics
-from threepass.parts import pruning, scoring
+from threepass.parts.blend import ScoringSizes
 from threepass.parts.heads import HEADS, Head
 from threepass.parts.memory import MemoryPart
 from threepass.parts.part import Choice, Context, Evidence, Making, Part, Scorer, Stored, Trial, Words
+from threepass.parts.scoring import pruning_pays
 from threepass.parts.selection import Shortlists
 from threepass.parts.terms import Dense, Side, Term
 from threepass.passes.cost import Cost, Needs, Size
@@ -373,17 +374,14 @@ def test_save__is_refused_where_nobody_knows_the_part(
 
 
 @every_head
-def test_predict__with_pruning_as_by_all_scores(
-    models: dict[str, MomentLabeler], head: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_predict__with_pruning_as_by_all_scores(models: dict[str, MomentLabeler], head: str) -> None:
     X = labelled_by_length(200, seed=1)[0]
     predictor = models[head].predictor_
-    monkeypatch.setattr(scoring, "_FEWEST_LABELS", 10**9)
+    assert not pruning_pays(predictor.blend, 4)
     labels, scores = predictor.predict_topk(X, k=4)
-    monkeypatch.setattr(scoring, "_FEWEST_LABELS", 1)
-    monkeypatch.setattr(scoring, "_LABELS_PER_RANK", 1)
-    monkeypatch.setattr(pruning, "_MOST_SCORED", 3.0)
-    pruned, shown = predictor.predict_topk(X, k=4)
+    always = ScoringSizes(fewest_labels=1, labels_per_rank=1, most_scored=3.0)
+    pruning = replace(predictor, blend=replace(predictor.blend, sizes=always))
+    pruned, shown = pruning.predict_topk(X, k=4)
     np.testing.assert_allclose(shown, scores, rtol=1e-5, atol=1e-6)
     differ = np.argwhere((pruned != labels).any(axis=1))[:, 0]
     assert len(differ) < 20  # near ties may swap

@@ -239,6 +239,26 @@ def test_fit_to__an_error_leaves_what_was_there(corpus: Corpus, tmp_path: Path) 
     assert [path.name for path in tmp_path.iterdir()] == ["m.zarr"]
 
 
+def test_fit_to__goes_on_with_the_seed_that_was_drawn(corpus: Corpus, tmp_path: Path) -> None:
+    unseeded, path, description = labeler(random_state=None), tmp_path / "m.zarr", "m.zarr.run/run.json"
+    with pytest.raises(Stop):
+        unseeded.fit_to(corpus, path, progress=stop_at("labels", 0.5))
+    seed = json.loads((tmp_path / description).read_text())["settings"]["moments"]["seed"]
+    model = labeler(random_state=None).fit_to(corpus, path)
+    assert model.fit_stats_["run"]["segments_reused"] > 0
+    assert_same(model, labeler(random_state=seed).fit(corpus))
+    other = unseeded.fit(corpus, run_dir=tmp_path / "run")
+    assert not np.array_equal(other.word_topics_, model.word_topics_)  # nothing was left to go on from
+
+
+@pytest.mark.parametrize("said", ["", "[3]", '{"settings": {"moments": {"seed": -1}}}'], ids=str)
+def test_fit__a_seed_that_cannot_be_read_is_drawn_again(corpus: Corpus, tmp_path: Path, said: str) -> None:
+    labeler().fit(corpus, run_dir=tmp_path)
+    (tmp_path / "run.json").write_text(said)
+    model = labeler(random_state=None).fit(corpus, run_dir=tmp_path)
+    assert model.fit_stats_["run"]["segments_reused"] == 0
+
+
 def test_fit_to__one_at_a_time_into_a_path(corpus: Corpus, tmp_path: Path) -> None:
     refused = []
 

@@ -15,7 +15,7 @@ from tests.parts.learned import labelled_by_words
 from tests.report.conftest import Fitted
 from threepass import MomentLabeler
 from threepass.ingest.matrices import ingest_matrices
-from threepass.model import evaluation
+from threepass.model.inputs import BatchSizes
 from threepass.parts.blend import Blend
 from threepass.report import facts
 from threepass.report.measures import measure
@@ -128,11 +128,10 @@ def test_report__evaluates_once(fitted: Fitted, monkeypatch: pytest.MonkeyPatch)
     assert sum(looked_at) == fitted.test.n_docs + explained
 
 
-def test_sample__is_told(fitted: Fitted, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(evaluation, "SCORES", 60 * 100)
-    monkeypatch.setattr(evaluation, "FEWEST_SAMPLED", 1)
-    page = render(fitted.model, fitted.test)
-    n = fitted.model.evaluate(fitted.test)["n_sampled"]
+def test_sample__is_told(fitted: Fitted) -> None:
+    model = replace(fitted.model, sizes=BatchSizes(scores=60 * 100, fewest_sampled=1))
+    page = render(model, fitted.test)
+    n = model.evaluate(fitted.test)["n_sampled"]
     assert 60 < n < 140
     assert page.count(f"on a sample of {n} documents") == 3
     assert re.search(r"AUC per document, ± [\d.]+ %", page)
