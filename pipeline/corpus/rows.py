@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from ..types import Array
+from ..types import CSR, Array
 from .kernels import copy_rows, flaw_of_rows
 
 if TYPE_CHECKING:
@@ -104,6 +104,10 @@ class SparseRows:
         if self.values is None:
             return np.ones(self.nnz, dtype)
         return self.values.astype(dtype, copy=False)
+
+    def csr(self) -> CSR:
+        """The three arrays, with values in single precision. Copies values only if their type changes."""
+        return self.indptr, self.indices, self.values_as(np.float32)
 
     def to_scipy(self, dtype: npt.DTypeLike = np.float32) -> scipy.sparse.csr_array:
         """A scipy CSR array on the same `indices`."""

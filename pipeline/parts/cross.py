@@ -16,7 +16,7 @@ from ..passes.stages import Gatherer
 from ..passes.sums import SPILL_BYTES, Sums
 from ..passes.work import Pass
 from ..tasks import map_tasks, n_cpus
-from ..types import Array
+from ..types import CSR, Array
 from . import cross_kernels
 from .part import Context
 from .weighting import Weighting
@@ -71,6 +71,10 @@ class CrossMoment(Sums):
         waiting = sum(X.nbytes + Y.nbytes for X, Y in self.waiting)
         return int(self.indptr.nbytes + self.indices.nbytes + self.values.nbytes + waiting)
 
+    def csr(self) -> CSR:
+        """The three arrays."""
+        return self.indptr, self.indices, self.values
+
     def to_arrays(self) -> dict[str, Array]:
         self.settle()
         return {"indptr": self.indptr, "indices": self.indices, "values": self.values}
@@ -100,30 +104,21 @@ class CrossMoment(Sums):
     def _add_documents(self, X: SparseRows, Y: SparseRows) -> None:
         words = np.repeat(np.diff(X.indptr), np.diff(Y.indptr))  # for each label of each document
         products = np.bincount(Y.indices, words, minlength=self.n_labels).astype(np.int64)
-        self._add(X, *_documents_of_labels(Y), products)
+        self._add(X, _documents_of_labels(Y), products)
 
     def merge(self, other: CrossMoment) -> None:
         self.settle()
         other.settle()
         # the other's rows, as documents that carry one label each
         rows = SparseRows(other.indptr, other.indices, other.values, other.n_terms)
-        labels = np.arange(other.n_labels, dtype=np.int32)
-        self._add(rows, np.arange(other.n_labels + 1), labels, np.diff(other.indptr))
+        docs_of = np.arange(other.n_labels + 1), np.arange(other.n_labels, dtype=np.int32)
+        self._add(rows, docs_of, np.diff(other.indptr))
 
-    def _add(self, X: SparseRows, docs_indptr: Array, docs: Array, products: Array) -> None:
+    def _add(self, X: SparseRows, docs_of: tuple[Array, Array], products: Array) -> None:
         """`products` (L,): how many entries there are to add to each label's."""
         most = _entries_each(np.diff(self.indptr) + products, int(_SLACK * self.most_entries))
         self.indptr, self.indices, self.values = cross_kernels.add_documents(
-            self.indptr,
-            self.indices,
-            self.values,
-            X.indptr,
-            X.indices,
-            X.values_as(np.float32),
-            docs_indptr,
-            docs,
-            self.n_terms,
-            self.n_terms if most is None else most,
+            self.csr(), X.csr(), docs_of, self.n_terms, self.n_terms if most is None else most
         )
 
     def cut(self) -> CrossMoment:
@@ -132,7 +127,7 @@ class CrossMoment(Sums):
         most = _entries_each(np.diff(self.indptr), self.most_entries)
         if most is None:
             return self
-        indptr, indices, values = cross_kernels.largest_entries(self.indptr, self.indices, self.values, most)
+        indptr, indices, values = cross_kernels.largest_entries(self.csr(), most)
         return CrossMoment(indptr, indices, values, self.n_terms, self.most_entries)
 
     def lengths(self) -> Array:
@@ -147,8 +142,7 @@ class CrossMoment(Sums):
         labels, values = np.empty(self.nnz, np.int32), np.empty(self.nnz, np.float32)
 
         def part(words: tuple[int, int]) -> None:
-            triple = self.indptr, self.indices, self.values
-            cross_kernels.transpose_columns(*triple, *words, indptr, labels, values)
+            cross_kernels.transpose_columns(self.csr(), *words, (indptr, labels, values))
 
         map_tasks(part, self.word_ranges(n_threads), name="by-word", n_threads=n_threads)
         return SparseRows(indptr, labels, values, self.n_labels)

@@ -2,50 +2,48 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from ..jit import jit
-from ..types import Array
+from ..types import CSR, Array
 
 
-def add_documents(
-    indptr: Array,
-    indices: Array,
-    values: Array,
-    x_indptr: Array,
-    x_indices: Array,
-    x_values: Array,
-    docs_indptr: Array,
-    docs: Array,
-    n_columns: int,
-    most: int,
-) -> tuple[Array, Array, Array]:
-    """The CSR triple of M + Y'X, only the `most` largest entries of each row; the first of equal ones.
+class LabelMixture(NamedTuple):
+    """G (L, p): row l has the entries `weights[l] · signs[l]` in the `columns[l]`."""
+
+    columns: Array
+    """(L, s): a column may come up twice."""
+    signs: Array
+    """(L, s)."""
+    weights: Array
+    """(L,)."""
+
+
+def add_documents(M: CSR, X: CSR, docs_of: tuple[Array, Array], n_columns: int, most: int) -> CSR:
+    """M + Y'X, only the `most` largest entries of each row; the first of equal ones.
 
     Parameters
     ----------
-    indptr, indices, values
-        M (L, D): a row's columns may stand in any order, but not twice.
-    x_indptr, x_indices, x_values
-        X (n, D), none of it negative.
-    docs_indptr, docs
-        The documents of each label: Y' without its ones.
+    M
+        (L, D): a row's columns may stand in any order, but not twice.
+    X
+        (n, D), none of it negative.
+    docs_of
+        Where each label's documents start, and the documents: Y' without its ones.
 
     Notes
     -----
     Cost: nnz(M) + sum nnz(x) nnz(y) additions into one dense row, which stays in cache; 8 bytes for each
     entry of the result.
     """
-    x, docs_of = (x_indptr, x_indices, x_values), (docs_indptr, docs)
     # More than is needed, but memory is only taken by what is written. Not made in compiled code: NumPy asks
     # the system for large pages, and filling those takes a third of the time.
-    room = _room(indptr, x_indptr, *docs_of, most)
-    out_indices, out_values = np.empty(room, np.int32), np.empty(room, np.float32)
-    out_indptr = _add_documents(
-        indptr, indices, values, *x, *docs_of, n_columns, most, out_indices, out_values
-    )
-    end = out_indptr[-1]
-    return out_indptr, out_indices[:end], out_values[:end]
+    room = _room(M[0], X[0], *docs_of, most)
+    indices, values = np.empty(room, np.int32), np.empty(room, np.float32)
+    indptr = _add_documents(M, X, docs_of, n_columns, most, (indices, values))
+    return indptr, indices[: indptr[-1]], values[: indptr[-1]]
 
 
 @jit
@@ -59,20 +57,13 @@ def _room(indptr: Array, x_indptr: Array, docs_indptr: Array, docs: Array, most:
 
 @jit
 def _add_documents(
-    indptr: Array,
-    indices: Array,
-    values: Array,
-    x_indptr: Array,
-    x_indices: Array,
-    x_values: Array,
-    docs_indptr: Array,
-    docs: Array,
-    n_columns: int,
-    most: int,
-    out_indices: Array,
-    out_values: Array,
+    M: CSR, X: CSR, docs_of: tuple[Array, Array], n_columns: int, most: int, out: tuple[Array, Array]
 ) -> Array:
-    """`add_documents` into arrays with enough room; returns where each row ends."""
+    """`add_documents` into indices and values with enough room; returns where each row ends."""
+    indptr, indices, values = M
+    x_indptr, x_indices, x_values = X
+    docs_indptr, docs = docs_of
+    out_indices, out_values = out
     n_labels = len(indptr) - 1
     out_indptr = np.zeros(n_labels + 1, np.int64)
     row = np.zeros(n_columns, np.float32)
@@ -102,8 +93,9 @@ def _add_documents(
 
 
 @jit
-def largest_entries(indptr: Array, indices: Array, values: Array, most: int) -> tuple[Array, Array, Array]:
-    """The CSR triple with only the `most` largest entries of each row; the first of equal ones."""
+def largest_entries(M: CSR, most: int) -> CSR:
+    """M with only the `most` largest entries of each row; the first of equal ones."""
+    indptr, indices, values = M
     n_rows = len(indptr) - 1
     out_indptr = np.zeros(n_rows + 1, np.int64)
     for row in range(n_rows):
@@ -183,20 +175,13 @@ def count_columns(indices: Array, counts: Array) -> None:
 
 
 @jit
-def transpose_columns(
-    indptr: Array,
-    indices: Array,
-    values: Array,
-    first: int,
-    last: int,
-    out_indptr: Array,
-    out_indices: Array,
-    out_values: Array,
-) -> None:
-    """Write the rows `first` to `last` of M' (D, L), whose `out_indptr` is known; columns sorted in each.
+def transpose_columns(M: CSR, first: int, last: int, out: CSR) -> None:
+    """Write the rows `first` to `last` of M' (D, L), whose `indptr` is known; columns sorted in each.
 
     Cost: all of M is looked at, so that threads may each write some rows without a word to each other.
     """
+    indptr, indices, values = M
+    out_indptr, out_indices, out_values = out
     places = out_indptr[first:last].copy()
     for label in range(len(indptr) - 1):
         for entry in range(indptr[label], indptr[label + 1]):
@@ -209,25 +194,15 @@ def transpose_columns(
 
 
 @jit
-def add_directions(
-    indptr: Array,
-    indices: Array,
-    values: Array,
-    weights: Array,
-    columns: Array,
-    signs: Array,
-    first: int,
-    last: int,
-    out: Array,
-) -> None:
+def add_directions(M: CSR, G: LabelMixture, first: int, last: int, out: Array) -> None:
     """out += M' G: (D, L) sparse times (L, p) sparse, into (D, p), only its rows `first` to `last`.
-
-    Row l of G has the entries `weights[l] · signs[l]` in the `columns[l]`, both (L, s).
 
     Notes
     -----
     Cost: all of M is looked at; s additions for each of its entries in these rows.
     """
+    indptr, indices, values = M
+    columns, signs, weights = G
     for label in range(len(indptr) - 1):
         for entry in range(indptr[label], indptr[label + 1]):
             word = indices[entry]
@@ -238,22 +213,15 @@ def add_directions(
 
 
 @jit
-def add_scores(
-    x_indptr: Array,
-    x_indices: Array,
-    x_values: Array,
-    indptr: Array,
-    indices: Array,
-    values: Array,
-    first: int,
-    out: Array,
-) -> None:
+def add_scores(X: CSR, C: CSR, first: int, out: Array) -> None:
     """out += X C for some columns: (n, D) sparse times (D, L) sparse, labels `first`, ..., into (n, t).
 
     Notes
     -----
     Cost: for each word of each document, the labels among these that the word has an entry for.
     """
+    x_indptr, x_indices, x_values = X
+    indptr, indices, values = C
     last = first + out.shape[1]
     for row in range(len(x_indptr) - 1):
         for x_entry in range(x_indptr[row], x_indptr[row + 1]):

@@ -36,10 +36,10 @@ def label_directions(
         rng = np.random.default_rng(seed)
         columns = rng.integers(count, size=(L, min(_PER_LABEL, count)))
         signs = rng.choice(np.array([-1, 1], np.float32), columns.shape)
+    G = cross_kernels.LabelMixture(columns, signs, weights)
 
     def part(words: tuple[int, int]) -> None:
-        triple = cross.indptr, cross.indices, cross.values
-        cross_kernels.add_directions(*triple, weights, columns, signs, *words, out)
+        cross_kernels.add_directions(cross.csr(), G, *words, out)
 
     map_tasks(part, cross.word_ranges(n_threads), name="directions", n_threads=n_threads)
     return out

@@ -161,7 +161,7 @@ class _MemoryTrial(Trial):
     def _products(self, rows: slice, C: SparseRows) -> Array:
         X = self.X.slice(rows.start, rows.stop)
         out = np.zeros((X.n_rows, C.n_columns), np.float32)
-        cross_kernels.add_scores(X.indptr, X.indices, X.values, C.indptr, C.indices, C.values, 0, out)
+        cross_kernels.add_scores(X.csr(), C.csr(), 0, out)
         return out
 
 

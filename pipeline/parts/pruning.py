@@ -63,7 +63,7 @@ def _labels(blend: Blend) -> LabelSide:
         # a compiled tuple may not be empty
         tuple(_contiguous(term.labels) for term in dense) or (np.zeros((blend.n_labels, 0), np.float32),),
         np.array([term.root_weight for term in dense] or [0.0], np.float32).astype(np.float64),
-        tuple(map(_triple, sparse)) or (_NOTHING,),
+        tuple(rows.csr() for rows in sparse) or (_NOTHING,),
         len(sparse) > 0,
         knots,
         heights,
@@ -77,16 +77,12 @@ def _documents(blend: Blend, seen: DocumentFeatures, rows: slice) -> DocumentSid
     sparse = [side.slice(rows.start, rows.stop) for side in seen.sides if isinstance(side, SparseRows)]
     return DocumentSide(
         tuple(map(_contiguous, dense)) or (np.zeros((n, 0), np.float32),),
-        tuple(map(_triple, sparse)) or (_NOTHING,),
+        tuple(rows.csr() for rows in sparse) or (_NOTHING,),
     )
 
 
 def _contiguous(array: Array) -> Array:
     return np.ascontiguousarray(array, np.float32)
-
-
-def _triple(rows: SparseRows) -> tuple[Array, Array, Array]:
-    return rows.indptr, rows.indices, rows.values_as(np.float32)
 
 
 _NOTHING = np.zeros(1, np.int64), np.zeros(0, np.int32), np.zeros(0, np.float32)

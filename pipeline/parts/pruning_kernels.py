@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..jit import jit
-from ..types import Array
+from ..types import CSR, Array
 from .scoring_kernels import interpolated
 
 _COMB = 64
@@ -25,8 +25,8 @@ class LabelSide(NamedTuple):
     """(L, p) float32 each."""
     roots: Array
     """(terms,) float64: the weight of a term's square root; 0 where the product itself counts."""
-    sparse: tuple[tuple[Array, Array, Array], ...]
-    """indptr, indices and values of each (D, L)."""
+    sparse: tuple[CSR, ...]
+    """(D, L) each."""
     has_sparse: bool
     knots: Array
     """(m,) float32, with `heights` the calibration; used with an emphasis only."""
@@ -40,8 +40,8 @@ class DocumentSide(NamedTuple):
 
     dense: tuple[Array, ...]
     """(n, p) float32 each."""
-    sparse: tuple[tuple[Array, Array, Array], ...]
-    """indptr, indices and values of each (n, D)."""
+    sparse: tuple[CSR, ...]
+    """(n, D) each."""
 
 
 class Bounds(NamedTuple):

@@ -57,8 +57,7 @@ class Sparse:
         X, C = side.slice(rows.start, rows.stop), self.postings
         if out is None:
             out = np.zeros((X.n_rows, labels.stop - labels.start), np.float32)
-        words = X.indptr, X.indices, X.values_as(np.float32)
-        cross_kernels.add_scores(*words, C.indptr, C.indices, C.values_as(np.float32), labels.start, out)
+        cross_kernels.add_scores(X.csr(), C.csr(), labels.start, out)
         return out
 
 

@@ -18,12 +18,12 @@ from threepass.parts import cross, cross_kernels
 from threepass.parts.cross import MOST_ENTRIES, Cross, CrossMoment
 from threepass.parts.weighting import Weighting
 from threepass.passes.cost import Size
+from threepass.types import CSR
 
-Triple = tuple[np.ndarray, np.ndarray, np.ndarray]
 L, D = 6, 13
 
 
-def shuffled_triple(M: np.ndarray, seed: int = 0) -> Triple:
+def shuffled_triple(M: np.ndarray, seed: int = 0) -> CSR:
     """The CSR triple of M (L, D), the words of each label in any order."""
     rng = np.random.default_rng(seed)
     words = [rng.permutation(np.flatnonzero(row)) for row in M]
@@ -86,20 +86,12 @@ def merged(one: CrossMoment, other: CrossMoment) -> CrossMoment:
 # -- kernels --------------------------------------------------------------------------------------------
 
 
-def documents_added(M: np.ndarray, X: np.ndarray, Y: np.ndarray, most: int) -> Triple:
+def documents_added(M: np.ndarray, X: np.ndarray, Y: np.ndarray, most: int) -> CSR:
     docs = [np.flatnonzero(column) for column in Y.T]
     docs_indptr = np.concatenate([[0], np.cumsum([len(d) for d in docs])])
     x = sparse_rows(X, np.float32)
-    return cross_kernels.add_documents(
-        *shuffled_triple(M),
-        x.indptr,
-        x.indices,
-        x.values,
-        docs_indptr.astype(np.int64),
-        np.concatenate(docs).astype(np.int32),
-        M.shape[1],
-        most,
-    )
+    docs_of = docs_indptr.astype(np.int64), np.concatenate(docs).astype(np.int32)
+    return cross_kernels.add_documents(shuffled_triple(M), x.csr(), docs_of, M.shape[1], most)
 
 
 @pytest.mark.parametrize("most", [D, 100])
@@ -129,20 +121,10 @@ def test_add_documents__only_the_largest_entries_of_the_sum(n: int, before: str,
 def test_add_documents__the_first_of_equal_ones() -> None:
     """First those that were there, in their order, then words as they turn up."""
     x = sparse_rows(np.array([[0, 0, 1, 2], [1, 0, 0, 1]]), np.float32)
-    indptr, indices, values = np.array([0, 2]), np.array([3, 1], np.int32), np.array([2, 1], np.float32)
+    M = np.array([0, 2]), np.array([3, 1], np.int32), np.array([2, 1], np.float32)
+    docs_of = np.array([0, 2]), np.array([0, 1], np.int32)
     for most, expected in {1: [3], 2: [3, 1], 3: [3, 1, 2], 4: [3, 1, 2, 0]}.items():
-        kept = cross_kernels.add_documents(
-            indptr,
-            indices,
-            values,
-            x.indptr,
-            x.indices,
-            x.values,
-            np.array([0, 2]),
-            np.array([0, 1], np.int32),
-            4,
-            most,
-        )
+        kept = cross_kernels.add_documents(M, x.csr(), docs_of, 4, most)
         assert kept[0].tolist() == [0, most]
         assert kept[1].tolist() == expected
         assert kept[2].tolist() == [5, 1, 1, 1][:most]
@@ -165,7 +147,7 @@ def test_largest_entries__equal_sorting(most: int) -> None:
     M = np.random.default_rng(1).permutation(L * D).reshape(L, D) + 1.0
     M[0] = 0
     M[1, 3:] = 0
-    triple = cross_kernels.largest_entries(*shuffled_triple(M), most)
+    triple = cross_kernels.largest_entries(shuffled_triple(M), most)
     np.testing.assert_array_equal(dense_triple(*triple, D), naive.largest(M, most))
 
 
@@ -173,9 +155,9 @@ def test_largest_entries__the_first_of_equal_ones() -> None:
     indptr = np.array([0, 5, 7, 7])
     indices = np.array([9, 2, 5, 0, 4, 3, 1], np.int32)
     values = np.array([1, 3, 1, 2, 1, 6, 6], np.float32)
-    kept = cross_kernels.largest_entries(indptr, indices, values, 3)
+    kept = cross_kernels.largest_entries((indptr, indices, values), 3)
     assert [part.tolist() for part in kept] == [[0, 3, 5, 5], [9, 2, 0, 3, 1], [1, 3, 2, 6, 6]]
-    kept = cross_kernels.largest_entries(indptr, indices, values, 1)
+    kept = cross_kernels.largest_entries((indptr, indices, values), 1)
     assert [part.tolist() for part in kept] == [[0, 1, 2, 2], [2, 3], [3, 6]]
 
 
@@ -190,7 +172,7 @@ sizes = st.one_of(
 def test_largest_entries__of_numbers_of_any_size(values: list[float], most: int) -> None:
     row = np.array(values, np.float32)
     places = np.arange(len(row), dtype=np.int32)[::-1].copy()
-    indptr, indices, kept = cross_kernels.largest_entries(np.array([0, len(row)]), places, row, most)
+    indptr, indices, kept = cross_kernels.largest_entries((np.array([0, len(row)]), places, row), most)
     # a sort that leaves equal ones in their order, cut, and put back in the order of the row
     expected = sorted(sorted(range(len(row)), key=lambda i: -row[i])[:most])
     assert indptr.tolist() == [0, len(expected)]
@@ -199,7 +181,7 @@ def test_largest_entries__of_numbers_of_any_size(values: list[float], most: int)
 
 
 def test_largest_entries__of_nothing() -> None:
-    kept = cross_kernels.largest_entries(*shuffled_triple(np.zeros((L, D))), 2)
+    kept = cross_kernels.largest_entries(shuffled_triple(np.zeros((L, D))), 2)
     assert [len(part) for part in kept] == [L + 1, 0, 0]
 
 
@@ -217,7 +199,8 @@ def test_add_directions__equal_the_dense_product(s: int) -> None:
             G[label, column] += label_weights[label] * sign
     before = whole_numbers(D, 4)
     out = before.copy()
-    cross_kernels.add_directions(*shuffled_triple(M), label_weights, columns, signs, 0, len(out), out)
+    mixture = cross_kernels.LabelMixture(columns, signs, label_weights)
+    cross_kernels.add_directions(shuffled_triple(M), mixture, 0, len(out), out)
     np.testing.assert_array_equal(out, before + M.T @ G)
 
 
@@ -229,7 +212,7 @@ def test_add_scores__equal_the_dense_product(n: int, first: int, t: int) -> None
     x, c = sparse_rows(X, np.float32), sparse_rows(C, np.float32)
     before = whole_numbers(n, t)
     out = before.copy()
-    cross_kernels.add_scores(x.indptr, x.indices, x.values, c.indptr, c.indices, c.values, first, out)
+    cross_kernels.add_scores(x.csr(), c.csr(), first, out)
     np.testing.assert_array_equal(out, before + X @ C[:, first : first + t])
 
 
@@ -292,7 +275,7 @@ def test_by_word__scores_documents() -> None:
     moment = add(CrossMoment.zero(L, D), X, Y)
     C, x = moment.by_word(), sparse_rows(X, np.float32)
     out = np.zeros((40, 4), np.float32)
-    cross_kernels.add_scores(x.indptr, x.indices, x.values, C.indptr, C.indices, C.values, 1, out)
+    cross_kernels.add_scores(x.csr(), C.csr(), 1, out)
     np.testing.assert_allclose(out, X @ naive.cross_moment(X, Y).T[:, 1:5], **CLOSE)
 
 
