@@ -44,7 +44,7 @@ def prune(blend: Blend, seen: DocumentFeatures, labels: Array, ranking: Array) -
         some = _documents(blend, seen, rows)
         own = tiles.bounds(some.dense[: len(tiles.extremes)], rows.stop - rows.start)
         bounds = Bounds(tiles.order, tiles.width, own, emphasis)
-        given_up = best_labels(bounds, of, some, most, labels[rows], ranking[rows], scored[rows])
+        given_up = best_labels(bounds, of, some, most, (labels[rows], ranking[rows]), scored[rows])
         scored[rows][given_up] = -1
         if given_up.mean() > _MOST_GIVEN_UP:
             break

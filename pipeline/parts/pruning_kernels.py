@@ -74,7 +74,7 @@ def tile_extremes(M: Array, order: Array, width: int) -> tuple[Array, Array]:
 
 @jit
 def best_labels(
-    bounds: Bounds, of: LabelSide, seen: DocumentSide, most: int, labels: Array, ranking: Array, scored: Array
+    bounds: Bounds, of: LabelSide, seen: DocumentSide, most: int, best: tuple[Array, Array], scored: Array
 ) -> Array:
     """Find each document's k best labels and what they are ranked by, ties by label id.
 
@@ -87,8 +87,8 @@ def best_labels(
     ----------
     most
         Labels to score before a document is given up.
-    labels, ranking
-        (n, k), written here; -1 and -inf on entry.
+    best
+        Labels and what they are ranked by: (n, k) each, written here; -1 and -inf on entry.
     scored
         (n,) written here: how many labels were scored.
 
@@ -105,6 +105,7 @@ def best_labels(
     Cost: for each document T comparisons, an addition for each entry that the memory has of its words, and
     2 p flops for each label scored, p being the columns of all dense terms. 4 L bytes.
     """
+    labels, ranking = best
     n, k = labels.shape
     n_tiles, n_labels = bounds.scores.shape[1], len(bounds.order)
     given_up = np.zeros(n, np.bool_)
@@ -118,14 +119,14 @@ def best_labels(
     for row in range(n):
         for term in range(len(seen.dense)):
             f[starts[term] : starts[term + 1]] = seen.dense[term][row]
-        best = labels[row], ranking[row]
+        own = labels[row], ranking[row]
         level, count = 0.0, 0
         if len(memory):
             _remember(seen, row, of, memory)
             level, n_remembered = _foremost(memory, remembered)
-            count += _visit(remembered[:n_remembered], of, starts, f, memory, best)
+            count += _visit(remembered[:n_remembered], of, starts, f, memory, own)
         first = np.argmax(bounds.scores[row])
-        count += _visit(_tile(bounds, first), of, starts, f, memory, best)
+        count += _visit(_tile(bounds, first), of, starts, f, memory, own)
         _ranked_at_most(bounds.scores[row], level * (1 + _ROUNDING), of, bounds.emphasis, at_most)
         n_pending = 0
         for tile in range(n_tiles):
@@ -135,7 +136,7 @@ def best_labels(
         for i in np.argsort(-at_most[pending[:n_pending]]):
             if at_most[pending[i]] < ranking[row, k - 1] or count > most:
                 break
-            count += _visit(_tile(bounds, pending[i]), of, starts, f, memory, best)
+            count += _visit(_tile(bounds, pending[i]), of, starts, f, memory, own)
         scored[row] = count
         if count > most:
             given_up[row] = True
