@@ -55,9 +55,15 @@ def later_columns(X: SparseRows, first: int) -> SparseRows:
     indptr = np.zeros(X.n_rows + 1, np.int64)
     _count_later(X.indptr, X.indices, first, indptr)
     np.cumsum(indptr, out=indptr)
-    indices = np.empty(indptr[-1], np.int32)
-    values = None if X.values is None else np.empty(indptr[-1], X.values.dtype)
-    _copy_later(X.indptr, X.indices, X.values, first, indptr, indices, values)
+
+    def later(entries: Array) -> Array:
+        out = np.empty(indptr[-1], entries.dtype)
+        _copy_ends(X.indptr, entries, indptr, out)
+        return out
+
+    indices = later(X.indices)
+    indices -= first
+    values = None if X.values is None else later(X.values)
     return SparseRows(indptr, indices, values, X.n_columns - first)
 
 
@@ -76,7 +82,7 @@ def add_word_sums(parts: Sequence[tuple[SparseRows, Array]], out: Array) -> None
         last = min(first + _WORDS, len(out))
         sums[: last - first] = 0
         for part, (_, Z) in zip(by_word, parts, strict=True):
-            _add_word_sums(part.starts, part.rows, part.values, Z, first, last, sums)
+            _add_word_sums(part.starts[first : last + 1], part.rows, part.values, Z, sums)
         out[first:last] += sums[: last - first]
 
 
@@ -243,22 +249,12 @@ def _count_later(indptr: Array, indices: Array, first: int, counts: Array) -> No
 
 
 @_jit
-def _copy_later(
-    indptr: Array,
-    indices: Array,
-    values: Array | None,
-    first: int,
-    out_indptr: Array,
-    out: Array,
-    out_values: Array | None,
-) -> None:
+def _copy_ends(indptr: Array, entries: Array, out_indptr: Array, out: Array) -> None:
+    """Write the last entries of each row, as many as `out_indptr` has room for."""
     for row in range(len(indptr) - 1):
-        at = out_indptr[row + 1]
-        for entry in range(indptr[row + 1] - 1, indptr[row + 1] - 1 - (at - out_indptr[row]), -1):
-            at -= 1
-            out[at] = indices[entry] - first
-            if values is not None and out_values is not None:
-                out_values[at] = values[entry]
+        skipped = indptr[row + 1] - out_indptr[row + 1]
+        for at in range(out_indptr[row], out_indptr[row + 1]):
+            out[at] = entries[at + skipped]
 
 
 @_jit
@@ -286,13 +282,11 @@ def _transpose(
 
 
 @_jit
-def _add_word_sums(
-    starts: Array, rows: Array, values: Array | None, Z: Array, first: int, last: int, out: Array
-) -> None:
-    """out[word - first] += the rows of Z that a word has, for the words from `first` to `last`."""
+def _add_word_sums(starts: Array, rows: Array, values: Array | None, Z: Array, out: Array) -> None:
+    """out[word] += the rows of Z that a word has, for some words; their rows are between `starts`."""
     K = Z.shape[1]
-    for word in range(first, last):
-        o = out[word - first]
+    for word in range(len(starts) - 1):
+        o = out[word]
         for entry in range(starts[word], starts[word + 1]):
             z = Z[rows[entry]]
             if values is None:
