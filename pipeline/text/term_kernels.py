@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..jit import jit
-from ..types import Array
+from ..types import CSR, Array
 from .kernels import HASH_PRIME, HASH_START, SPACE, Words
 
 
@@ -33,6 +33,30 @@ class Terms(NamedTuple):
     """(capacity,) int64: place of the term's entry in that row."""
 
 
+class Counting(NamedTuple):
+    """How the terms of documents are counted."""
+
+    per_document: int
+    """Segments per document."""
+    bigrams: bool
+    """Count pairs of words too."""
+    learn: bool
+    """Add new terms. Otherwise they are left out."""
+    first_row: int
+    """Row number of document 0 in the table, so that a row is never counted twice."""
+
+
+class _Term(NamedTuple):
+    """One word of a text, or two with a blank between."""
+
+    hashed: np.uint64
+    start: int
+    length: int
+    second: int
+    """Where the second word starts; -1 for none."""
+    second_length: int
+
+
 @jit
 def _carried_on(hashed: np.uint64, text: Array, start: int, length: int) -> np.uint64:
     """Continue a hash over a blank and a word."""
@@ -51,13 +75,9 @@ def _slot_of(hashed: np.uint64, n_slots: int) -> int:
 
 
 @jit
-def _find(
-    terms: Terms, hashed: np.uint64, text: Array, start: int, length: int, second: int, second_length: int
-) -> tuple[int, int]:
-    """Number and slot of a term; -1 and the free slot for it if it is not in the table.
-
-    The term is one word of `text`, or two with a blank between if `second` is not negative.
-    """
+def _find(terms: Terms, text: Array, term: _Term) -> tuple[int, int]:
+    """Number and slot of a term of `text`; -1 and the free slot for it if it is not in the table."""
+    hashed, start, length, second, second_length = term
     n_slots = len(terms.slots)
     slot = _slot_of(hashed, n_slots)
     whole = length if second < 0 else length + 1 + second_length
@@ -85,31 +105,21 @@ def _find(
 
 
 @jit
-def _insert(
-    terms: Terms,
-    n_terms: int,
-    slot: int,
-    hashed: np.uint64,
-    text: Array,
-    start: int,
-    length: int,
-    second: int,
-    second_length: int,
-) -> None:
+def _insert(terms: Terms, n_terms: int, slot: int, hashed: np.uint64, end: int) -> None:
+    """Put a new term into its slot; its text is there already, up to `end`."""
     terms.slots[slot] = n_terms
     terms.hashes[n_terms] = hashed
-    at = terms.ends[n_terms]
-    for i in range(length):
-        terms.text[at + i] = text[start + i]
-    at += length
-    if second >= 0:
-        terms.text[at] = SPACE
-        for i in range(second_length):
-            terms.text[at + 1 + i] = text[second + i]
-        at += 1 + second_length
-    terms.ends[n_terms + 1] = at
+    terms.ends[n_terms + 1] = end
     terms.counts[n_terms] = 0
     terms.last_rows[n_terms] = -1
+
+
+@jit
+def _append(out: Array, at: int, text: Array, start: int, length: int) -> int:
+    """Write a word from place `at` on; returns where it ends."""
+    for i in range(length):
+        out[at + i] = text[start + i]
+    return at + length
 
 
 @jit
@@ -137,7 +147,8 @@ def drop_words(words: Words, stop: Terms) -> int:
     kept = first = 0
     for segment in range(len(words.ends)):
         for i in range(first, words.ends[segment]):
-            number, _ = _find(stop, words.hashes[i], words.text, words.starts[i], words.lengths[i], -1, 0)
+            term = _Term(words.hashes[i], words.starts[i], words.lengths[i], -1, 0)
+            number, _ = _find(stop, words.text, term)
             if number < 0:
                 words.starts[kept] = words.starts[i]
                 words.lengths[kept] = words.lengths[i]
@@ -150,31 +161,15 @@ def drop_words(words: Words, stop: Terms) -> int:
 
 @jit
 def count_terms(
-    words: Words,
-    per_document: int,
-    bigrams: bool,
-    learn: bool,
-    first: int,
-    first_row: int,
-    terms: Terms,
-    n_terms: int,
-    indptr: Array,
-    indices: Array,
-    values: Array,
+    words: Words, how: Counting, terms: Terms, n_terms: int, first: int, rows: CSR
 ) -> tuple[int, int]:
     """Count the terms of each document. The terms of a row are in order of appearance.
 
     Parameters
     ----------
-    per_document
-        Segments per document.
-    learn
-        Add new terms. Otherwise they are left out.
     first
         Document to begin with. The rows before it are already written.
-    first_row
-        Row number of document 0 in `terms`, so that a row is never counted twice.
-    indptr, indices, values
+    rows
         Written: a row for each document.
 
     Returns
@@ -183,6 +178,8 @@ def count_terms(
 
     Cost: a look in the table for each word and each pair, about 30 ns if it is in cache.
     """
+    per_document, bigrams, learn, first_row = how
+    indptr, indices, values = rows
     n_documents = len(words.ends) // per_document
     entry = indptr[first]
     for document in range(first, n_documents):
@@ -209,22 +206,17 @@ def count_terms(
                         start, length = words.starts[i], words.lengths[i]
                         second, second_length = np.int64(-1), np.int32(0)
                         hashed = words.hashes[i]
-                    number, slot = _find(terms, hashed, words.text, start, length, second, second_length)
+                    term = _Term(hashed, start, length, second, second_length)
+                    number, slot = _find(terms, words.text, term)
                     if number < 0:
                         if not learn:
                             continue
                         number = n_terms
-                        _insert(
-                            terms,
-                            n_terms,
-                            slot,
-                            hashed,
-                            words.text,
-                            start,
-                            length,
-                            second,
-                            second_length,
-                        )
+                        end = _append(terms.text, terms.ends[n_terms], words.text, start, length)
+                        if pair:
+                            terms.text[end] = SPACE
+                            end = _append(terms.text, end + 1, words.text, second, second_length)
+                        _insert(terms, n_terms, slot, hashed, end)
                         n_terms += 1
                     if terms.last_rows[number] == first_row + document:
                         values[terms.places[number]] += 1
@@ -240,36 +232,31 @@ def count_terms(
 
 
 @jit
-def merge_terms(
-    terms: Terms,
-    n_terms: int,
-    other: Terms,
-    n_other: int,
-    share: int,
-    n_shares: int,
-    numbers: Array,
-) -> int:
+def merge_terms(terms: Terms, n_terms: int, other: Terms, share: int, n_shares: int, numbers: Array) -> int:
     """Add the terms of another table whose hashes fall in a share, and add up their counts.
 
     Parameters
     ----------
     numbers
-        (n_other,) int32, written for terms of the share: their numbers in `terms`, which must have room.
+        int32, one for each term of `other`, written for those of the share: their numbers in `terms`, which
+        must have room.
 
     Returns
     -------
     The number of terms.
     """
-    for i in range(n_other):
+    for i in range(len(numbers)):
         hashed = other.hashes[i]
         if np.int64(hashed % np.uint64(n_shares)) != share:
             continue
         start = other.ends[i]
         length = other.ends[i + 1] - start
-        number, slot = _find(terms, hashed, other.text, start, length, -1, 0)
+        term = _Term(hashed, start, length, -1, 0)
+        number, slot = _find(terms, other.text, term)
         if number < 0:
             number = n_terms
-            _insert(terms, n_terms, slot, hashed, other.text, start, length, -1, 0)
+            end = _append(terms.text, terms.ends[n_terms], other.text, start, length)
+            _insert(terms, n_terms, slot, hashed, end)
             n_terms += 1
         terms.counts[number] += other.counts[i]
         numbers[i] = number

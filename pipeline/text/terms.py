@@ -9,7 +9,7 @@ import numpy as np
 
 from ..types import Array
 from . import term_kernels
-from .term_kernels import Terms
+from .term_kernels import Counting, Terms
 
 if TYPE_CHECKING:
     from .words import DocumentWords
@@ -72,20 +72,11 @@ class TermTable:
         most = n_words * (1 + bigrams)
         indptr = np.zeros(n_documents + 1, np.int64)
         indices, values = np.empty(most, np.int32), np.empty(most, np.int32)
+        how = Counting(found.per_document, bigrams, learn, self._n_rows)
         document = 0
         while True:
             document, self.n_terms = term_kernels.count_terms(
-                words,
-                found.per_document,
-                bigrams,
-                learn,
-                document,
-                self._n_rows,
-                self.terms,
-                self.n_terms,
-                indptr,
-                indices,
-                values,
+                words, how, self.terms, self.n_terms, document, (indptr, indices, values)
             )
             if document == n_documents:
                 break
@@ -103,7 +94,7 @@ class TermTable:
         text = int(other.terms.ends[other.n_terms])
         self.reserve(other.n_terms, text)
         self.n_terms = term_kernels.merge_terms(
-            self.terms, self.n_terms, other.terms, other.n_terms, share, n_shares, numbers
+            self.terms, self.n_terms, other.terms, share, n_shares, numbers[: other.n_terms]
         )
 
     def reserve(self, n_terms: int, n_bytes: int) -> None:
