@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..jit import jit
-from ..types import Array
+from ..types import CSR, Array
 
 OK, BAD_LABEL, BAD_FEATURE, BAD_VALUE = range(4)
 
@@ -67,11 +67,8 @@ def parse(text: bytes, n_terms: int, n_labels: int, svmlight: bool) -> Parsed:
         n_terms,
         n_labels,
         svmlight,
-        y_indptr,
-        y_indices,
-        x_indptr,
-        x_indices,
-        values,
+        (y_indptr, y_indices),
+        (x_indptr, x_indices, values),
     )
     y_indptr, x_indptr = y_indptr[: n_docs + 1], x_indptr[: n_docs + 1]
     nnz = x_indptr[-1]
@@ -104,12 +101,12 @@ def _parse(
     n_terms: int,
     n_labels: int,
     svmlight: bool,
-    y_indptr: Array,
-    y_indices: Array,
-    x_indptr: Array,
-    x_indices: Array,
-    values: Array,
+    y: tuple[Array, Array],
+    x: CSR,
 ) -> tuple[int, int, int]:
+    """Write the rows of Y and X; returns status, position and documents of `Parsed`."""
+    y_indptr, y_indices = y
+    x_indptr, x_indices, values = x
     n = len(text)
     at = 0
     doc = y_nnz = x_nnz = 0

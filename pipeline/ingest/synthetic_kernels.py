@@ -100,13 +100,11 @@ def _draw(state: Array, keep: Array, other: Array) -> int:
 
 
 @jit
-def _draw_row(state: Array, items: ItemTables, topic: int, n: int, seen: Array, rows: Rows, row: int) -> None:
-    """Fill a row with n draws from one topic."""
-    start = rows.indptr[row]
-    out = rows.indices[start:]
+def _draw_row(state: Array, items: ItemTables, topic: int, row: int, seen: Array, out: Array) -> int:
+    """Fill `out` with draws from one topic; returns how many there are: fewer if too few are distinct."""
     count = 0
-    for _ in range(30 * n + 100):
-        if count == n:
+    for _ in range(30 * len(out) + 100):
+        if count == len(out):
             break
         if _uniform(state) < items.share:
             item = items.ids[topic, _draw(state, items.keep[topic], items.other[topic])]
@@ -118,7 +116,7 @@ def _draw_row(state: Array, items: ItemTables, topic: int, n: int, seen: Array, 
             seen[item] = row
         out[count] = item
         count += 1
-    rows.indptr[row + 1] = start + count
+    return count
 
 
 @jit
@@ -137,9 +135,12 @@ def draw_documents(model: Model, first: int, x: Rows, y: Rows) -> bool:
         topic = min(topic, len(model.topic_cdf) - 1)
         n_words = words.lengths[int(_uniform(state) * len(words.lengths))]
         n_labels = labels.lengths[int(_uniform(state) * len(labels.lengths))]
-        if x.indptr[row] + n_words > len(x.indices) or y.indptr[row] + n_labels > len(y.indices):
+        x_start, y_start = x.indptr[row], y.indptr[row]
+        x_stop, y_stop = x_start + n_words, y_start + n_labels
+        if x_stop > len(x.indices) or y_stop > len(y.indices):
             return False
-        _draw_row(state, words, topic, n_words, words_seen, x, row)
-        _draw_row(state, labels, topic, n_labels, labels_seen, y, row)
-        y.indices[y.indptr[row] : y.indptr[row + 1]].sort()
+        x_row, y_row = x.indices[x_start:x_stop], y.indices[y_start:y_stop]
+        x.indptr[row + 1] = x_start + _draw_row(state, words, topic, row, words_seen, x_row)
+        y.indptr[row + 1] = y_start + _draw_row(state, labels, topic, row, labels_seen, y_row)
+        y.indices[y_start : y.indptr[row + 1]].sort()
     return True
