@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import ast
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 import threepass
+from threepass.cli.app import app
 
 ROOT = Path(__file__).parent.parent / "pipeline"
 # Data flows down this list; a module may import only from its own room and from rooms above it.
@@ -85,6 +87,93 @@ def test_imports__for_one_command_are_made_where_they_are_used(path: Path) -> No
 def test_kernels__import_no_dask_and_no_files(path: Path) -> None:
     roots = {name.split(".")[0] for name in imports(path)}
     assert not roots & {"dask", "distributed", "zarr", "pathlib"}
+
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+
+
+def functions(node: ast.AST, within: str = "") -> Iterator[tuple[str, Function]]:
+    """All functions of a module, and those within them, with their `__qualname__`."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, Function):
+            name = within + getattr(child, "name", "<lambda>")
+            yield name, child
+            yield from functions(child, f"{name}.<locals>.")
+        elif isinstance(child, ast.ClassDef):
+            yield from functions(child, f"{within}{child.name}.")
+        else:
+            yield from functions(child, within)
+
+
+def too_long(tree: ast.Module, public: set[str], commands: set[str]) -> list[str]:
+    """Functions with more than six parameters.
+
+    Keyword-only parameters of `public` functions, and of public classes' methods, do not count: a user writes
+    the few that matter. `commands` have a parameter for each option of the command line.
+    """
+    found = []
+    for name, function in functions(tree):
+        head, _, method = name.partition(".")
+        is_hidden = "<" in method or (method.startswith("_") and method != "__init__")
+        is_public = head in public and not is_hidden
+        given = function.args
+        counted = [*given.posonlyargs, *given.args, given.vararg]
+        if not is_public:
+            counted += [*given.kwonlyargs, given.kwarg]
+        n = sum(parameter is not None and parameter.arg not in ("self", "cls") for parameter in counted)
+        if n > 6 and name not in commands:
+            found.append(name)
+    return found
+
+
+@pytest.mark.parametrize(
+    "path", sorted(ROOT.rglob("*.py")), ids=lambda path: str(path.relative_to(ROOT.parent))
+)
+def test_functions__have_six_parameters_at_most(path: Path) -> None:
+    module = ".".join(path.relative_to(ROOT).with_suffix("").parts)
+    public = {name for name, home in threepass._HOMES.items() if home == module}
+    callbacks = [
+        command.callback
+        for commands in (app, *(group.typer_instance for group in app.registered_groups))
+        for command in commands.registered_commands
+    ]
+    commands = {
+        function.__name__ for function in callbacks if function.__module__ == f"{threepass.__name__}.{module}"
+    }
+    assert not too_long(ast.parse(path.read_text()), public, commands), (
+        "pass a dataclass, or to a kernel a tuple or a NamedTuple"
+    )
+
+
+SIX = "a, b, c, d, e, f"
+
+
+@pytest.mark.parametrize(
+    ("source", "found"),
+    [
+        (f"def f({SIX}): ...", []),
+        (f"def f({SIX}, g): ...", ["f"]),
+        (f"def f(z, /, {SIX}): ...", ["f"]),
+        (f"def f({SIX}, *args): ...", ["f"]),
+        (f"def f({SIX}, **options): ...", ["f"]),
+        ("def f(a, *, b, c, d, e, f, g): ...", ["f"]),
+        (f"async def f({SIX}, g): ...", ["f"]),
+        (f"f = lambda {SIX}, g: 0", ["<lambda>"]),
+        (f"def f():\n def public({SIX}, *, g): ...", ["f.<locals>.public"]),
+        (f"def public():\n def f({SIX}, *, g): ...", ["public.<locals>.f"]),
+        (f"if True:\n def f({SIX}, g): ...", ["f"]),
+        (f"class C:\n def f(self, {SIX}): ...\n def g(self, {SIX}, g): ...", ["C.g"]),
+        (f"def public({SIX}, *, g, h, **options): ...", []),
+        (f"def public({SIX}, g): ...", ["public"]),
+        (f"class Public:\n def __init__(self, {SIX}, *, g): ...\n def f(self, {SIX}, *, g): ...", []),
+        (f"class Public:\n def __init__(self, {SIX}, g): ...", ["Public.__init__"]),
+        (f"class Public:\n def _f(self, {SIX}, *, g): ...", ["Public._f"]),
+        (f"def command({SIX}, g): ...", []),
+        (f"def other({SIX}, g): ...", ["other"]),
+    ],
+)
+def test_too_long__finds_functions_with_seven(source: str, found: list[str]) -> None:
+    assert too_long(ast.parse(source), {"public", "Public"}, {"command"}) == found
 
 
 def test_dask__is_scheduled_in_one_place() -> None:
