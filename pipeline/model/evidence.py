@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +12,7 @@ from ..corpus.rows import SparseRows
 from ..corpus.store import Corpus
 from ..errors import InputError
 from ..moments.topics import MomentTopics
+from ..parts.scoring import foremost
 from ..tasks import one_blas_thread
 from ..types import Array
 from .inputs import documents
@@ -63,11 +64,14 @@ class Explanation:
     """
     unknown: list[str]
     """Words of the text that the model does not know."""
+    classifier: Weighted = field(default_factory=list)
+    """Words, and what each adds to the margin of the label's own classifier; largest first."""
 
     def __str__(self) -> str:
         words = [f"  {gain:+.4f}  {name}" for name, gain in self.words]
         parts = [f"  {share:+.4f}  {name} part" for name, share in self.parts]
         topics = [f"  topic {i}: probability {p:.2f}, share {s:.0%}" for i, p, s in self.topics]
+        topics += [f"  {value:+.4f}  {name} in the label's classifier" for name, value in self.classifier]
         unknown = [f"not known: {', '.join(self.unknown)}"] if self.unknown else []
         return "\n".join([f"{self.label}: {self.score:.4f}", *words, *parts, *topics, *unknown])
 
@@ -120,15 +124,22 @@ def explanation(model: Predictor, document: Any, label: int | str, n: int) -> Ex
     variants = SparseRows(indptr, np.concatenate(rows), np.concatenate(values), words.n_columns)
     seen, own = blend.see(variants), slice(number, number + 1)
     scores = blend.scores(seen, slice(0, len(rows)), own)[:, 0]
+    parts = [(part.name, float(blend.share(part, seen, slice(0, 1), own)[0, 0])) for part in blend.parts]
+    if (rescorer := blend.rescorer) is not None and number in foremost(blend, seen.take(np.zeros(1, int))):
+        bonus = rescorer.bonus(seen.words.weighted, np.full((len(rows), 1), number))[:, 0]
+        scores = scores + bonus
+        parts = [(name, float(bonus[0]) if name == rescorer.name else value) for name, value in parts]
+    told = blend.evidence(words, number)
     gains = scores[0].astype(np.float64) - scores[1:]
     order = np.argsort(-abs(gains), kind="stable")[:n]
     return Explanation(
         model.label_names[number],
         float(blend.probabilities(scores[:1])[0]),
         [(names.get(int(ids[i]), model.term_names[ids[i]]), float(gains[i])) for i in order],
-        [(part.name, float(blend.share(part, seen, slice(0, 1), own)[0, 0])) for part in blend.parts],
-        [topic for told in blend.evidence(words, number) for topic in told.topics][:n],
+        parts,
+        [topic for one in told for topic in one.topics][:n],
         unknown,
+        [(names.get(i, model.term_names[i]), weight) for one in told for i, weight in one.words][:n],
     )
 
 

@@ -15,7 +15,7 @@ from ..moments.method import Decompose, Direct, FinishLabels, MomentMethod, Mome
 from ..moments.notes import fit_notes
 from ..moments.topics import MomentTopics
 from ..parts.blend import Blend
-from ..parts.learning import Choose, PartsLearning, Prepare
+from ..parts.learning import PartsLearning, Prepare
 from ..parts.part import Context, PartSettings
 from ..parts.weighting import Weighting
 from ..passes.document_hashes import DocumentHashes, SmallestHashes
@@ -102,7 +102,7 @@ class Fit(Gatherer):
                 if (made := part.prepares(number)) is not None:
                     stages.append(Prepare(part, number, made))
             stages += [read, *after.get(number, [])]
-        return [*stages, Choose(self.parts), PutInOrder(self)]
+        return [*stages, *self.parts.stages, PutInOrder(self)]
 
     def run(self, runner: Runner) -> None:
         """Walk the stages, and let go of each: they refer to the fit, which would keep its arrays alive."""

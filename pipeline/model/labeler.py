@@ -142,7 +142,7 @@ class MomentLabeler(FittedEstimator):
         self,
         n_components: int = DEFAULT_TOPICS,
         *,
-        head: Literal["auto", "posterior", "refined", "ridge", "blend"] = "auto",
+        head: Literal["auto", "posterior", "refined", "ridge", "blend", "sharp"] = "auto",
         head_dim: int | None = None,
         weighting: Literal["log", "counts", "binary"] = "log",
         refine_passes: int = 0,
@@ -306,7 +306,7 @@ class MomentLabeler(FittedEstimator):
 
     def _part_settings(self, corpus: Corpus, seed: int) -> PartSettings:
         labelled = any(block.y_nnz for block in corpus.info.blocks)
-        head = self.head if self.head != "auto" else "blend" if labelled else "posterior"
+        head = self.head if self.head != "auto" else "sharp" if labelled else "posterior"
         refine_passes = int(self.refine_passes) if HEADS[head].refines else 0
         dim = None if self.head_dim is None else int(self.head_dim)
         return PartSettings(head, self.weighting, dim, refine_passes, self.smoothing, seed)

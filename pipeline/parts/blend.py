@@ -47,7 +47,7 @@ class ScoringSizes:
 class DocumentFeatures:
     """Features of some documents in every term of a blend, before any label is scored."""
 
-    n_docs: int
+    words: Words
     sides: tuple[Side, ...]
     """The documents as each term sees them."""
     has_words: Array
@@ -56,7 +56,11 @@ class DocumentFeatures:
     def take(self, rows: Array) -> DocumentFeatures:
         """Some of the documents."""
         sides = tuple(take_side(side, rows) for side in self.sides)
-        return DocumentFeatures(len(rows), sides, self.has_words[rows])
+        return DocumentFeatures(self.words.take(rows), sides, self.has_words[rows])
+
+    @property
+    def n_docs(self) -> int:
+        return self.words.X.n_rows
 
 
 @dataclass(frozen=True)
@@ -98,10 +102,15 @@ class Blend:
         """Features of some documents for all parts."""
         words = self.words(X)
         sides = tuple(side for part in self.parts for side in part.see(words))
-        return DocumentFeatures(X.n_rows, sides, np.diff(X.indptr) > 0)
+        return DocumentFeatures(words, sides, np.diff(X.indptr) > 0)
+
+    @cached_property
+    def rescorer(self) -> Scorer | None:
+        """The part that scores the best labels by all others anew, if there is one."""
+        return next((part for part in self.parts if part.rescored), None)
 
     def scores(self, seen: DocumentFeatures, rows: slice, labels: slice) -> Array:
-        """(s, t) float32: raw scores of some labels for some documents."""
+        """(s, t) float32: raw scores of some labels for some documents, before the best are scored anew."""
         out: Array | None = None
         for term, side in zip(self.terms, seen.sides, strict=True):
             out = term.add(side, rows, labels, out)
@@ -110,14 +119,15 @@ class Blend:
         return out
 
     def share(self, part: Scorer, seen: DocumentFeatures, rows: slice, labels: slice) -> Array:
-        """(s, t) float32: what one of the parts adds to these scores."""
+        """(s, t) float32: what one of the parts adds to the scores of all labels."""
         sides = iter(seen.sides)
         out: Array | None = None
         for other in self.parts:
             for term, side in [(term, next(sides)) for term in other.terms]:
                 out = term.add(side, rows, labels, out) if other is part else out
-        assert out is not None
-        return out
+        return (
+            np.zeros((rows.stop - rows.start, labels.stop - labels.start), np.float32) if out is None else out
+        )
 
     @property
     def is_calibrated(self) -> bool:

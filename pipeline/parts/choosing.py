@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -12,7 +12,7 @@ import numpy as np
 from ..corpus.rows import SparseRows
 from ..types import Array
 from .calibration import FEWEST_HITS, Calibration
-from .part import Choice, Part, Words
+from .part import Choice, Part, Scale, Words
 from .selection import Shortlists, best_threshold, objective
 
 At = Mapping[str, Mapping[str, Array]]
@@ -105,20 +105,25 @@ def choose(parts: Sequence[Part], tried: Tried, is_calibrated: bool) -> Chosen:
     options = {name: some for part in parts for name, some in _named(part, part.options()).items()}
     if options:
         weights_first = dict(sorted(options.items(), key=lambda option: not option[0].endswith(".weight")))
-        choice = _climb(choice, weights_first, _values(tried, parts))
+        choice = climb(choice, weights_first, _values(tried, parts))
     scores = tried.scores(parts, choice)
     stats["held_out"] = lists.measures(scores)
-    calibration = None
+    return finished(Chosen(choice, stats=stats), lists, scores, is_calibrated)
+
+
+def finished(chosen: Chosen, lists: Shortlists, scores: Array, is_calibrated: bool) -> Chosen:
+    """A choice with the calibration of its scores (pairs,), and a threshold."""
+    chosen = replace(chosen, calibration=None, threshold=None)
     if is_calibrated:
         calibration = Calibration.fitted(scores, lists.hits, lists.weights)
         if calibration is None:
-            return Chosen(choice, stats=stats)
-        scores = calibration.apply(scores)
+            return chosen
+        chosen, scores = replace(chosen, calibration=calibration), calibration.apply(scores)
     if lists.hits.sum() < FEWEST_HITS:
-        return Chosen(choice, stats=stats)
+        return chosen
     threshold, f1 = best_threshold(scores, lists.hits, lists.weights)
-    stats["threshold"] = {"value": threshold, "micro_f1": f1}
-    return Chosen(choice, calibration, threshold, stats)
+    stats = {**chosen.stats, "threshold": {"value": threshold, "micro_f1": f1}}
+    return replace(chosen, threshold=threshold, stats=stats)
 
 
 Measures = dict[str, float]
@@ -148,17 +153,30 @@ def _best_of_all(
     return choices[best], measured[best]
 
 
-def _climb(
+def climb(
     choice: dict[str, float], options: Options, values: Callable[[Sequence[Choice]], list[Measures]]
 ) -> dict[str, float]:
-    """The best choice that changing one option at a time leads to, until nothing gets better."""
+    """The best choice that changing one option at a time leads to, until nothing gets better.
+
+    A `Scale` goes on beyond the end that was chosen, as long as that is better.
+    """
     (found,) = values([choice])
     best, previous = objective(found), None
+    options = dict(options)
+
+    def best_of(name: str, some: Sequence[float]) -> None:
+        nonlocal best, choice
+        candidates = [{**choice, name: value} for value in some if value != choice[name]]
+        for candidate, measured in zip(candidates, values(candidates), strict=True):
+            if objective(measured) > best:
+                best, choice = objective(measured), candidate
+
     while choice != previous:
         previous = choice
-        for name, some in options.items():
-            candidates = [{**choice, name: value} for value in some if value != choice[name]]
-            for candidate, measured in zip(candidates, values(candidates), strict=True):
-                if objective(measured) > best:
-                    best, choice = objective(measured), candidate
+        for name in options:
+            some = options[name]
+            best_of(name, some)
+            while isinstance(some, Scale) and (further := some.beyond(choice[name])) is not None:
+                options[name] = some = Scale(sorted((*some, further)))
+                best_of(name, [further])
     return choice

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from .contrast import Contrast
 from .memory import MemoryPart
+from .neighbours import NeighboursPart
 from .part import Part, Scorer
 from .posterior import PosteriorPart
 from .refined import RefinedPart
@@ -18,6 +20,8 @@ class Head:
     parts: tuple[type[Part], ...]
     is_calibrated: bool
     """Whether scores become probabilities; else they are shares, which add up to 1 over all labels."""
+    has_contrast: bool = False
+    """Whether classifiers tell the best labels by all parts apart."""
 
     @property
     def refines(self) -> bool:
@@ -32,7 +36,8 @@ class Head:
         KeyError
             The head has no such part.
         """
-        return {part.name: part.scorer for part in self.parts}[name]
+        contrast = {Contrast.name: Contrast} if self.has_contrast else {}
+        return ({part.name: part.scorer for part in self.parts} | contrast)[name]
 
 
 HEADS = {
@@ -40,4 +45,7 @@ HEADS = {
     "refined": Head((RefinedPart,), is_calibrated=False),
     "ridge": Head((RidgePart, MemoryPart), is_calibrated=True),
     "blend": Head((RidgePart, MemoryPart, RefinedPart), is_calibrated=True),
+    "sharp": Head(
+        (RidgePart, MemoryPart, RefinedPart, NeighboursPart), is_calibrated=True, has_contrast=True
+    ),
 }

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ..corpus.rows import SparseRows
 from ..corpus.store import Block
 from ..passes.cost import Cost, corpus_size
 from ..passes.runner import Runner
@@ -18,6 +19,7 @@ from ..types import Array
 from .blend import Blend
 from .calibration import Calibration
 from .choosing import Chosen, Tried, choose, defaults, own
+from .contrast_learning import ContrastLearning, FindLookAlikes, Judged, SolveContrast
 from .heads import HEADS, Head
 from .held_out import Gathered, HoldOut, SetAside, WithoutHeldOut, rows_of
 from .part import Context, Part, Scorer, Words
@@ -37,6 +39,9 @@ class PartsLearning(Gatherer):
         """The held-out documents, until they are given back."""
         self.blend: Blend | None = None
         """The blend that was learned, until somebody takes it."""
+        self.contrast = ContrastLearning(context) if head.has_contrast else None
+        self._chosen_parts: tuple[list[Scorer], Chosen] | None = None
+        """What contrast goes on from."""
         self.remains: Sequence[Array] | None = None
         """Hollow arrays of a blend, once making it was pretended."""
 
@@ -63,7 +68,7 @@ class PartsLearning(Gatherer):
 
     def held(self) -> Sequence[Any]:
         if self.remains is not None:
-            return self.remains
+            return [*self.remains, *(() if self.contrast is None else self.contrast.held())]
         return [array for gatherer in self.gatherers for array in gatherer.held()]
 
     # -- reads ----------------------------------------------------------------------------------------------
@@ -90,20 +95,61 @@ class PartsLearning(Gatherer):
 
     # -- afterwards -----------------------------------------------------------------------------------------
 
-    def finish(self) -> Blend:
+    def finish(self) -> None:
         """Choose on the held-out documents, give them back to the sums, and put the parts together."""
-        chosen = self._chosen()
+        chosen, judged = self._chosen()
+        self._give_back()
+        if judged is not None:
+            judged = replace(judged, groups=self._groups(judged.groups))
+        finished = [part.finish(own(chosen.choice, part)) for part in self.parts]
+        scorers = [scorer for scorer in finished if scorer is not None]
+        self.context.shared.clear()
+        if self.contrast is None:
+            self._put_together(scorers, chosen)
+        else:
+            self.contrast.begin(judged, scorers)
+            self._chosen_parts = scorers, chosen
+
+    def finish_contrast(self, runner: Runner) -> None:
+        """Learn contrast, which goes on from all other parts, and put it to them."""
+        assert self.contrast is not None
+        assert self._chosen_parts is not None
+        (scorers, chosen), self._chosen_parts = self._chosen_parts, None
+        contrast, chosen = self.contrast.finish(runner, chosen)
+        self.contrast = None
+        self._put_together(scorers if contrast is None else [*scorers, contrast], chosen)
+
+    def _put_together(self, scorers: Sequence[Scorer], chosen: Chosen) -> None:
         stats = self.context.stats
         stats["choice"] = dict(chosen.choice)
         stats |= chosen.stats
-        self._give_back()
-        scorers = [part.finish(own(chosen.choice, part)) for part in self.parts]
-        self.context.shared.clear()
-        return self._blend([scorer for scorer in scorers if scorer is not None], chosen)
+        self.blend = self._blend(scorers, chosen)
+
+    def _groups(self, group_of: Array) -> Array:
+        """(gathered documents,): group that judges each one; -1 for those that are in no group.
+
+        Parameters
+        ----------
+        group_of
+            (held-out documents,): those that have labels were gathered, and come last.
+        """
+        assert self.contrast is not None
+        n_docs = self.contrast.training.joined().X.n_rows
+        groups = np.full(n_docs, -1)
+        groups[n_docs - len(group_of) :] = group_of
+        return groups
 
     def pretend_finish(self) -> None:
         """Leave behind what `finish` would, without memory."""
         self.remains = [array for part in self.parts for array in part.remains()]
+
+    @property
+    def stages(self) -> list[Stage]:
+        """The stages after the last read."""
+        contrast: list[Stage] = []
+        if self.contrast is not None:
+            contrast = [FindLookAlikes(self.contrast), SolveContrast(self.contrast, self.finish_contrast)]
+        return [Choose(self), *contrast]
 
     def take_blend(self) -> Blend:
         """Hand over what was learned."""
@@ -125,22 +171,37 @@ class PartsLearning(Gatherer):
             chosen.threshold,
         )
 
-    def _chosen(self) -> Chosen:
+    def _chosen(self) -> tuple[Chosen, Judged | None]:
+        """The choice, and what contrast needs to make its own on the same documents."""
         stats, documents, seed = self.context.stats, self.documents, self.context.settings.seed
         stats["chosen_on"], stats["held_out_docs"] = "nothing: defaults", 0
         if documents is None:
-            return Chosen(defaults(self.parts))
+            return Chosen(defaults(self.parts)), None
         knows = any(part.knows_held_out for part in self.parts)
         stats["held_out_docs"] = 0 if knows else documents.X.n_rows
         if np.count_nonzero(np.diff(documents.Y.indptr)) < _FEWEST_LABELLED:
-            return Chosen(defaults(self.parts))
-        judges = [self] if knows else self._judges(documents)
-        tried = Tried.joined([judge.tried(seed) for judge in judges])
+            return Chosen(defaults(self.parts)), None
+        trials, own_words = [], []
+        for judge in [self] if knows else self._judges(documents):
+            trials.append(judge.tried(seed))
+            assert judge.documents is not None
+            own_words.append(judge.documents.X)
+        tried = Tried.joined(trials)
         stats["chosen_on"] = self._chosen_on(knows)
         chosen = choose(self.parts, tried, self.head.is_calibrated)
         if knows:  # how good it is on these documents says nothing
-            return replace(chosen, stats={k: v for k, v in chosen.stats.items() if k == "threshold"})
-        return chosen
+            chosen = replace(chosen, stats={k: v for k, v in chosen.stats.items() if k == "threshold"})
+        if self.contrast is None or not self.head.is_calibrated:
+            return chosen, None
+        X = self.context.weighting.of(SparseRows.concatenate(own_words))
+        ends = np.cumsum([0, *(words.n_rows for words in own_words)])
+        group_of = np.zeros(documents.X.n_rows, np.int64)
+        if self.hold_out.n_folds > 1:
+            for group, (fold, _) in enumerate(self.hold_out.folds(documents.X.n_rows)):
+                group_of[fold] = group
+        labelled = np.diff(documents.Y.indptr) > 0
+        scores = tried.scores(self.parts, chosen.choice)
+        return chosen, Judged(tried.lists, scores, X, ends, group_of[labelled])
 
     def tried(self, seed: int) -> Tried:
         """Score the held-out documents by every part and option."""
@@ -150,7 +211,8 @@ class PartsLearning(Gatherer):
 
     def details(self) -> dict[str, Any]:
         """Numbers that plans and statistics tell of the parts."""
-        return {name: value for part in self.parts for name, value in part.details().items()}
+        own = {name: value for part in self.parts for name, value in part.details().items()}
+        return own | ({} if self.contrast is None else self.contrast.details())
 
     def _chosen_on(self, knows: bool) -> str:
         if knows:
@@ -222,7 +284,7 @@ class Choose(Stage):
         self._learning = learning
 
     def run(self, runner: Runner) -> None:
-        self._learning.blend = self._learning.finish()
+        self._learning.finish()
 
     def pretend(self, layout: Layout) -> None:
         self._learning.pretend_finish()

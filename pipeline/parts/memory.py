@@ -17,12 +17,12 @@ from ..passes.work import hollow
 from ..types import Array
 from . import cross_kernels
 from .cross import WordLabels
-from .part import Choice, Context, Making, Part, Scorer, Stored, Trial, Words, half
+from .part import Choice, Context, Making, Part, Scale, Scorer, Stored, Trial, Words, half
 from .selection import Shortlists
 from .terms import Side, Sparse, Term
 
 DAMPINGS = (0.0, 0.3, 1.0, 3.0, 10.0)
-WEIGHTS = (0.0, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
+WEIGHTS = Scale((0.0, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0))
 
 
 @dataclass(frozen=True)

@@ -33,6 +33,21 @@ Choice = Mapping[str, float]
 G = TypeVar("G", bound=Gatherer)
 
 
+class Scale(tuple[float, ...]):
+    """Values of an option, in order, that may go on beyond either end."""
+
+    _MOST = 16
+
+    def beyond(self, chosen: float) -> float | None:
+        """The value beyond the end that was chosen, as far away as the one before it; None for no end."""
+        if chosen == self[-1] and len(self) < self._MOST:
+            return self[-1] ** 2 / self[-2]
+        positive = self[1:] if self[0] == 0 else self
+        if chosen == positive[0] and len(self) < self._MOST:
+            return positive[0] ** 2 / positive[1]
+        return None
+
+
 @dataclass(frozen=True)
 class Words:
     """Documents as parts see them."""
@@ -46,6 +61,10 @@ class Words:
         """(n, D) float32: X~, weighted words with unit rows."""
         return self.weighting.of(self.X)
 
+    def take(self, rows: Array) -> Words:
+        """Some of the documents."""
+        return Words(self.X.take(rows), self.weighting)
+
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
@@ -53,6 +72,8 @@ class Evidence:
 
     topics: Sequence[tuple[int, float, float]] = ()
     """Topic, its probability for the document, and its share of what all topics say for the label."""
+    words: Sequence[tuple[int, float]] = ()
+    """Word, and what it adds to the margin of the label's own classifier."""
 
 
 class Stored(Protocol):
@@ -79,6 +100,15 @@ class Scorer(ABC):
     """In words, the thing that labels are scored by."""
     halved: ClassVar[Sequence[str]] = ()
     """Arrays to be saved in half precision, where that loses nothing."""
+
+    @property
+    def rescored(self) -> int:
+        """Best labels by all other parts that this one scores anew; 0 for an addend of every score."""
+        return 0
+
+    def bonus(self, X: SparseRows, labels: Array) -> Array:
+        """(n, m) float32: what a part that scores anew adds for some labels of each document, X being X~."""
+        raise NotImplementedError
 
     @property
     @abstractmethod

@@ -26,13 +26,13 @@ from ..passes.tall import TallSum, segment_tall_bytes, tall_bytes
 from ..passes.work import Pass, hollow
 from ..tasks import map_tasks
 from ..types import Array
-from .part import Choice, Context, Evidence, Making, Part, Scorer, Stored, Trial, Words
+from .part import Choice, Context, Evidence, Making, Part, Scale, Scorer, Stored, Trial, Words
 from .selection import Shortlists
 from .terms import Dense, Side, Term
 
-WEIGHTS = (0.0, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
+WEIGHTS = Scale((0.0, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0))
 SMOOTHINGS = (0.01, 0.1, 0.3)
-TEMPERATURES = (1.0, 2.0, 4.0)
+TEMPERATURES = (1.0, 2.0, 4.0, 8.0)
 SMOOTHING = 0.1
 """Of topics' words, where nothing is chosen."""
 _E_STEP_SMOOTHING = 0.1

@@ -7,11 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Generic, Protocol
 
-from ..corpus.store import Corpus
 from ..tasks import n_cpus, one_blas_thread, ordered_reduce
 from .checkpoints import ReadFiles
 from .segments import Segment
-from .stream import Advance, HeldWords, ReadAhead, Stream
+from .stream import Advance, HeldWords, ReadAhead, Source, Stream
 from .work import Pass, S
 
 
@@ -37,7 +36,7 @@ class Read(Generic[S]):
     """One read of the corpus, as far as it is still to be done."""
 
     work: Pass[S]
-    corpus: Corpus
+    corpus: Source
     left: Sequence[Segment]
     held: HeldWords
     files: ReadFiles

@@ -18,7 +18,7 @@ from .checkpoints import RunDirectory
 from .cost import Size
 from .executors import Executor, Read, Threads, Total
 from .segments import ACCUMULATORS_BYTES, Segment, segments
-from .stream import HeldWords
+from .stream import HeldWords, Source
 from .sums import JointSums, Sums
 from .work import JointPass, Pass, S
 
@@ -55,7 +55,7 @@ class Runner:
         sums: JointSums = self.run(work, corpus, cut, held)
         return list(sums.parts)
 
-    def run(self, work: Pass[S], corpus: Corpus, cut: list[Segment], held: HeldWords | None = None) -> S:
+    def run(self, work: Pass[S], corpus: Source, cut: list[Segment], held: HeldWords | None = None) -> S:
         """Read every block of the corpus once and return the merged sums; of segments that are not kept.
 
         Parameters

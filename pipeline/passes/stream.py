@@ -5,13 +5,25 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Generic
+from typing import Generic, Protocol
 
 from ..corpus.rows import SparseRows
-from ..corpus.store import Block, Corpus
+from ..corpus.store import Block
 from ..tasks import check_wanted, give_back_memory
 from .segments import Segment
 from .work import Pass, S
+
+
+class Source(Protocol):
+    """Protocol of whatever is read block by block: a corpus, or `ranges.Ranges`."""
+
+    @property
+    def n_docs(self) -> int:
+        """Documents in all blocks."""
+
+    def block(self, number: int, words: SparseRows | None = None) -> Block:
+        """A block by its number; with these words where they are in memory already."""
+
 
 HeldWords = dict[int, SparseRows]
 """Words of blocks, by their number."""
@@ -50,7 +62,7 @@ class ReadAhead:
     Where `n_tasks` take turns, the first block of a task's next segment is read ahead too.
     """
 
-    def __init__(self, corpus: Corpus, held: HeldWords, segments: Sequence[Segment], n_tasks: int) -> None:
+    def __init__(self, corpus: Source, held: HeldWords, segments: Sequence[Segment], n_tasks: int) -> None:
         self._corpus = corpus
         self._held = held
         self._first = {segment.number: segment.blocks.start for segment in segments if segment.blocks}

@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 
 from ...corpus import dask_compat as _dask_compat  # noqa: F401  (sizes and tokens of sparse blocks)
-from ...corpus.store import Corpus
 from ...errors import StoreError, ThreepassError
 from ...storage.destination import temporary_folder
 from ...tasks import keep_memory, one_blas_thread
@@ -26,7 +25,7 @@ from ..checkpoints import INPUTS, ReadFiles, segment_path, segment_stamp
 from ..executors import Read, Total
 from ..kept_sums import write_partial
 from ..segments import Segment
-from ..stream import ReadAhead, Stream
+from ..stream import ReadAhead, Source, Stream
 from ..work import S
 from .tasks import Patience, cluster_results, news_to
 
@@ -104,7 +103,7 @@ class RemoteStream:
     """The task of a segment in another process: small to send, and so is what it returns."""
 
     work: Any
-    corpus: Corpus
+    corpus: Source
     folder: Path
     stamp: dict[str, Any]
 

@@ -1,0 +1,286 @@
+"""How contrast learns: look-alikes of each document, a classifier for each label, and choices."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from ..corpus.rows import SparseRows
+from ..corpus.split import hash_uniform
+from ..passes.cost import Cost, corpus_size
+from ..passes.ranges import Ranges
+from ..passes.runner import Runner
+from ..passes.stages import Gatherer, Layout, Price, Stage
+from ..passes.work import hollow
+from ..types import Array
+from . import cross_kernels
+from .choosing import Chosen, climb, finished
+from .contrast import Classifiers, Contrast, LookAlikes, bonus_of
+from .contrast_kernels import margins, pairs_by_label, places_by_score
+from .memory import Memory
+from .neighbours import KnownDocuments, Neighbours
+from .part import Choice, Context, Scale, Scorer, half
+from .selection import Shortlists
+from .training_words import TrainingWords
+
+COSTS = (0.3, 1.0, 3.0)
+"""Values of C to try where there is little to solve."""
+_COST = 1.0
+WEIGHTS = Scale((0.0, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0))
+WIDTHS = (10, 20, 30)
+MOST_ALIKE, _FEWEST_ALIKE = 30, 10
+"""Look-alikes of a document."""
+MOST_PRODUCTS = 600_000_000
+"""Words of all documents of all classifiers together; with more, documents have fewer look-alikes."""
+_FEW_PRODUCTS = 20_000_000
+"""Up to so many, several values of C are tried."""
+_POSTINGS = 256
+"""Labels that a word speaks for."""
+_RANGES = 64
+_LITTLE = 0.02
+"""A smaller share of the documents is not given back to the classifiers: nothing would be gained."""
+_SEED = 2**32 + 11
+
+
+@dataclass(frozen=True)
+class Judged:
+    """Documents to choose on, which the other parts have scored by sums that they are no part of."""
+
+    lists: Shortlists
+    scores: Array
+    """(pairs,) float32: by all other parts, as chosen."""
+    X: SparseRows
+    """(n, D) float32: X~ of the documents."""
+    ends: Array
+    """Documents of group g are those from `ends[g]` to `ends[g + 1]`."""
+    groups: Array
+    """(gathered documents,) int: the group that each one is of; -1 for those that are not judged."""
+
+
+class ContrastLearning(Gatherer):
+    """Contrast while it learns, after all other parts have."""
+
+    def __init__(self, context: Context) -> None:
+        self.context = context
+        self.training = context.share(TrainingWords)
+        size = corpus_size(context.corpus)
+        self.n_docs = max(1, round(size.n_docs * min(1.0, self.training.n_words / max(1, size.x_nnz))))
+        products = self.training.n_words / MOST_PRODUCTS
+        self.n_alike = int(max(_FEWEST_ALIKE, min(MOST_ALIKE, 1 / max(products, 1e-9))))
+        self.share = min(1.0, 1 / (max(products, 1e-9) * self.n_alike))
+        """Of the documents, those that are asked for look-alikes."""
+        self.judged: Judged | None = None
+        self.neighbours: Neighbours | None = None
+        self.memory: Memory | None = None
+        self.lists: Array | None = None
+        """(n, m): look-alikes of each document."""
+        self.learned: Array | None = None
+        """Hollow, like the classifiers, once making them was pretended."""
+
+    def held(self) -> Sequence[Any]:
+        return [*self.training.held(), self.lists, self.learned]
+
+    def details(self) -> dict[str, Any]:
+        """Numbers that plans and statistics tell."""
+        return {"look_alikes": self.n_alike, "look_alikes_share": round(self.share, 4)}
+
+    def begin(self, judged: Judged | None, scorers: Sequence[Scorer]) -> None:
+        """Go on from what all other parts have learned."""
+        self.judged = judged
+        by_name = {scorer.name: scorer for scorer in scorers}
+        neighbours, memory = by_name.get("neighbours"), by_name.get("memory")
+        self.neighbours = neighbours if isinstance(neighbours, Neighbours) else None
+        self.memory = memory if isinstance(memory, Memory) else None
+
+    # -- look-alikes ----------------------------------------------------------------------------------------
+
+    def find(self, runner: Runner) -> None:
+        """Find the look-alikes of all documents."""
+        block = self.training.joined()
+        n = block.X.n_rows
+        if self.judged is None or not n:
+            return
+        given = self.neighbours
+        known = KnownDocuments(block.X, block.Y) if given is None else given.known
+        memory = self.memory
+        if memory is None:
+            none = np.zeros(block.X.n_columns + 1, np.int64)
+            postings = SparseRows(none, np.zeros(0, np.int32), np.zeros(0, np.float32), block.Y.n_columns)
+        else:
+            indptr, labels, values = cross_kernels.largest_entries(memory.C.csr(), _POSTINGS)
+            postings = SparseRows(indptr, labels, values, block.Y.n_columns)
+        power, weight = (4.0, 1.0) if given is None else (given.power, given.weight)
+        asked = self._asked(n)
+        X = block.X if asked is None else block.X.take(asked)
+        are_known = known.X.n_rows == n and asked is None
+        work = LookAlikes(X, known, known.index, postings, power, weight, self.n_alike, are_known)
+        ranges = Ranges.of_work(np.diff(X.indptr) + 1, _RANGES)
+        lists = runner.run(work, ranges, ranges.segments()).joined("lists")
+        if asked is not None:
+            every = np.full((n, self.n_alike), -1, np.int32)
+            every[asked] = lists
+            lists = every
+        self.lists = lists
+
+    def _asked(self, n: int) -> Array | None:
+        """Documents that are asked for look-alikes; None for all."""
+        if self.share >= 1:
+            return None
+        return np.flatnonzero(hash_uniform(np.arange(n), _SEED) < self.share)
+
+    # -- classifiers, and choices ---------------------------------------------------------------------------
+
+    def solve(self, runner: Runner, skip: Array, cost: float) -> tuple[SparseRows, Array]:
+        """Weights (L, D) and biases of all classifiers; the documents to skip are no part of them."""
+        assert self.lists is not None
+        block = self.training.joined()
+        L = block.Y.n_columns
+        indptr, docs = pairs_by_label(self.lists, (block.Y.indptr, block.Y.indices), skip, L)
+        work = Classifiers(block.X, indptr, docs, cost, self.context.settings.seed)
+        # a classifier is sorted even if it has no documents
+        ranges = Ranges.of_work(np.diff(indptr) + 1, _RANGES)
+        found = runner.run(work, ranges, ranges.segments())
+        starts = np.concatenate([[0], np.cumsum(found.joined("lengths"))])
+        weights = half(found.joined("weights"))
+        W = SparseRows(starts.astype(np.int64), found.joined("words"), weights, block.X.n_columns)
+        return W, half(found.joined("biases"))
+
+    def finish(self, runner: Runner, chosen: Chosen) -> tuple[Contrast | None, Chosen]:
+        """Choose, and make the scorer; None where it helps nothing."""
+        judged, lists = self.judged, self.lists
+        self.judged = None
+        if judged is None or lists is None:
+            return None, chosen
+        words = np.diff(self.training.joined().X.indptr)
+        products = float(((lists >= 0).sum(axis=1) * words).sum())
+        costs = COSTS if products <= _FEW_PRODUCTS else (_COST,)
+        solved: dict[float, list[tuple[SparseRows, Array]]] = {}
+        found: dict[float, Array] = {}
+        for cost in costs:
+            solved[cost], found[cost] = self._judge(runner, judged, cost)
+        trial = _ContrastTrial(judged, found, places_by_score(judged.lists.indptr, judged.scores))
+        choice = trial.chosen()
+        scores = trial.scores(choice)
+        if not choice["weight"]:
+            return None, chosen
+        stats = {
+            "held_out": judged.lists.measures(scores),
+            "held_out_before_contrast": chosen.stats["held_out"],
+        }
+        named = {f"contrast.{name}": value for name, value in choice.items()}
+        chosen = replace(chosen, choice={**chosen.choice, **named}, stats={**chosen.stats, **stats})
+        chosen = finished(chosen, judged.lists, scores, is_calibrated=True)
+        skipped = judged.groups >= 0
+        cost = choice["cost"]
+        if len(judged.ends) == 2 and skipped.mean() <= _LITTLE:
+            ((W, biases),) = solved[cost]
+        else:
+            solved.clear()
+            W, biases = self.solve(runner, np.zeros_like(skipped), cost)
+        return Contrast(W, biases, choice["weight"], int(choice["width"])), chosen
+
+    def _judge(
+        self, runner: Runner, judged: Judged, cost: float
+    ) -> tuple[list[tuple[SparseRows, Array]], Array]:
+        """Classifiers for each group of documents that have not seen it, and the margins of all pairs."""
+        lists, X = judged.lists, judged.X
+        all_solved, found = [], np.empty(len(lists.labels), np.float32)
+        for group, (first, last) in enumerate(zip(judged.ends[:-1], judged.ends[1:], strict=True)):
+            W, biases = self.solve(runner, judged.groups == group, cost)
+            some = slice(lists.indptr[first], lists.indptr[last])
+            pairs = lists.indptr[first : last + 1] - lists.indptr[first], lists.labels[some]
+            own = X.slice(int(first), int(last))
+            margins(own.csr(), (*W.csr(), biases), pairs, X.n_columns, found[some])
+            all_solved.append((W, biases))
+        return all_solved, found
+
+
+@dataclass(frozen=True)
+class _ContrastTrial:
+    judged: Judged
+    margins: dict[float, Array]
+    """(pairs,) float32, by C."""
+    places: Array
+    """(pairs,) int32: place of each pair's label among those of its document."""
+
+    def scores(self, choice: Choice) -> Array:
+        """(pairs,) float32: of all parts together."""
+        bonus = bonus_of(self.margins[choice["cost"]], choice["weight"])
+        bonus[self.places >= choice["width"]] = 0
+        bonus += self.judged.scores
+        return bonus
+
+    def chosen(self) -> dict[str, float]:
+        """The best weight, width and C; the weight is 0 where none is better."""
+        costs = tuple(self.margins)
+        start = {"weight": 0.0, "width": float(max(WIDTHS)), "cost": _COST}
+        options = {"weight": WEIGHTS, "width": tuple(map(float, WIDTHS)), "cost": costs}
+        lists = self.judged.lists
+
+        def values(choices: Sequence[Choice]) -> list[dict[str, float]]:
+            return lists.measures_of([partial(self.scores, choice) for choice in choices])
+
+        return climb(start, options, values)
+
+
+class FindLookAlikes(Stage):
+    """The labels that documents look like."""
+
+    name = "look-alikes"
+
+    def __init__(self, contrast: ContrastLearning) -> None:
+        self._contrast = contrast
+
+    def run(self, runner: Runner) -> None:
+        self._contrast.find(runner)
+
+    def pretend(self, layout: Layout) -> None:
+        self._contrast.lists = hollow(self._contrast.n_docs, self._contrast.n_alike, dtype=np.int32)
+
+    def price(self, layout: Layout, held: int) -> Price:
+        contrast, corpus = self._contrast, self._contrast.context.corpus
+        words = contrast.training.n_words
+        lists = 2 * 4 * contrast.n_docs * contrast.n_alike
+        index = 6 * words
+        tasks = layout.at_a_time * (4 * corpus.n_labels + 4 * corpus.n_terms)
+        work = contrast.share * contrast.n_docs * 12 * 16_000
+        return Price(self.name, held + lists + index, working=tasks, cost=Cost(gathered=work))
+
+
+class SolveContrast(Stage):
+    """A classifier for each label, and the choice of their weight."""
+
+    name = "contrast"
+
+    def __init__(self, contrast: ContrastLearning, keep: Any) -> None:
+        self._contrast, self._keep = contrast, keep
+
+    def run(self, runner: Runner) -> None:
+        self._keep(runner)
+
+    def pretend(self, layout: Layout) -> None:
+        contrast = self._contrast
+        contrast.lists = None
+        contrast.training.sums = None
+        contrast.learned = hollow(self._learned_bytes, dtype=np.uint8)
+
+    @property
+    def _learned_bytes(self) -> int:
+        """A word has a weight in nearly as many classifiers as it is in documents, times labels."""
+        contrast = self._contrast
+        size = corpus_size(contrast.context.corpus)
+        each = 1 + size.y_nnz / max(1, size.n_docs)
+        return round(6 * min(contrast.training.n_words * (contrast.share * contrast.n_alike + each), 8e7))
+
+    def price(self, layout: Layout, held: int) -> Price:
+        contrast, corpus = self._contrast, self._contrast.context.corpus
+        size = corpus_size(corpus)
+        pairs = contrast.n_docs * (contrast.share * contrast.n_alike + size.y_nnz / max(1, size.n_docs))
+        words = contrast.training.n_words / max(1, contrast.n_docs)
+        made = round(8 * pairs) + 3 * self._learned_bytes
+        working = layout.at_a_time * 4 * corpus.n_terms
+        return Price(self.name, held + made, working=working, cost=Cost(gathered=12 * 8 * pairs * words))
