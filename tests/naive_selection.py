@@ -38,14 +38,13 @@ def measures(documents):
     }
 
 
-def blend(choice, strengths, ridge, products, lengths, shares):
+def blend(choice, ridge, products, lengths, shares):
     """(pairs,): ridge + a x·c / (|c| + damping) + b sqrt(shares); a label never seen is not remembered."""
-    row = ridge[strengths.index(choice["ridge.strength"])]
     scores = []
     for i in range(len(products)):
         below = lengths[i] + choice["memory.damping"]
         remembered = choice["memory.weight"] * products[i] / below if below > 0 else 0.0
-        scores.append(row[i] + remembered + choice["refined.weight"] * math.sqrt(shares[i]))
+        scores.append(ridge[i] + remembered + choice["refined.weight"] * math.sqrt(shares[i]))
     return np.array(scores)
 
 

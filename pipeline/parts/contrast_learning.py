@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,7 @@ from ..passes.stages import Gatherer, Layout, Price, Stage
 from ..passes.work import hollow
 from ..types import Array
 from . import cross_kernels
-from .choosing import Chosen, climb, finished
+from .choosing import Chosen, Contest, finished
 from .contrast import Classifiers, Contrast, LookAlikes, bonus_of
 from .contrast_kernels import margins, pairs_by_label, places_by_score
 from .memory import Memory
@@ -30,7 +29,7 @@ from .training_words import TrainingWords
 COSTS = (0.3, 1.0, 3.0)
 """Values of C to try where there is little to solve."""
 _COST = 1.0
-WEIGHTS = Scale((0.0, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0))
+WEIGHTS = Scale((0.0, 0.05, 0.1, 0.15, 0.2, 0.3, 0.5, 0.7, 1.0, 1.4))
 WIDTHS = (10, 20, 30)
 MOST_ALIKE, _FEWEST_ALIKE = 30, 10
 """Look-alikes of a document."""
@@ -207,24 +206,21 @@ class _ContrastTrial:
     places: Array
     """(pairs,) int32: place of each pair's label among those of its document."""
 
-    def scores(self, choice: Choice) -> Array:
+    def scores(self, choice: Choice, pairs: slice = slice(None)) -> Array:
         """(pairs,) float32: of all parts together."""
-        bonus = bonus_of(self.margins[choice["cost"]], choice["weight"])
-        bonus[self.places >= choice["width"]] = 0
-        bonus += self.judged.scores
+        bonus = bonus_of(self.margins[choice["cost"]][pairs], choice["weight"])
+        bonus[self.places[pairs] >= choice["width"]] = 0
+        bonus += self.judged.scores[pairs]
         return bonus
 
     def chosen(self) -> dict[str, float]:
         """The best weight, width and C; the weight is 0 where none is better."""
         costs = tuple(self.margins)
-        start = {"weight": 0.0, "width": float(max(WIDTHS)), "cost": _COST}
+        start = {"weight": 0.0, "width": float(min(WIDTHS)), "cost": _COST}
         options = {"weight": WEIGHTS, "width": tuple(map(float, WIDTHS)), "cost": costs}
-        lists = self.judged.lists
-
-        def values(choices: Sequence[Choice]) -> list[dict[str, float]]:
-            return lists.measures_of([partial(self.scores, choice) for choice in choices])
-
-        return climb(start, options, values)
+        contest = Contest(self.judged.lists, self.scores)
+        choice = contest.climb(start, options)
+        return contest.likeliest(choice, "weight", WEIGHTS[1:]) if choice["weight"] else choice
 
 
 class FindLookAlikes(Stage):

@@ -23,9 +23,10 @@ HELD_OUT_SEED = 2**32 + 3
 """Not a seed that users split by: a split's training side is not to be cut along the same hash again."""
 
 _SHARE = 0.1
-_MOST = 20_000
-_SCORES = 100_000_000
-"""Held-out documents times labels: no more documents than keep the choice a matter of seconds."""
+_MOST = 8000
+_FEW = 4000
+_SCORES = 400_000_000
+"""Held-out documents times labels: above `_FEW` documents no more of them than keep the choice short."""
 _FEWEST = 100
 """A tenth that is smaller says too little; every document is judged in turn."""
 _LEAST = 80
@@ -45,7 +46,7 @@ class HoldOut:
     @classmethod
     def of(cls, n_docs: int, n_labels: int) -> HoldOut:
         """A tenth, and fewer where scores are many; all of a small corpus in folds; nothing of a tiny one."""
-        share = min(_SHARE, max(1000, min(_MOST, _SCORES // max(1, n_labels))) / max(1, n_docs))
+        share = min(_SHARE, max(_FEW, min(_MOST, _SCORES // max(1, n_labels))) / max(1, n_docs))
         if n_docs < _LEAST:
             return cls(0.0)
         return cls(1.0, _FOLDS) if share * n_docs < _FEWEST else cls(share)

@@ -329,4 +329,4 @@ class TopicTrial(Trial):
         found = map_tasks(
             lambda tried: self.posterior(*tried), self.part.tried, name="choose", n_threads=lists.n_threads
         )
-        return {"shares": np.concatenate([lists.products(P, self.model.Q) for P in found])}
+        return {"shares": np.stack([lists.products(P, self.model.Q) for P in found])}

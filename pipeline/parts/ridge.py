@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -30,14 +31,18 @@ from ..types import Array
 from ..warn import warn
 from .cross import WordLabels
 from .directions import label_directions, random_waves
-from .part import Choice, Context, Making, Part, Scorer, Stored, Trial, Words, half
-from .selection import Shortlists
+from .part import Choice, Context, Making, Part, Scale, Scorer, Stored, Trial, Words, half
+from .selection import Knots, Shortlists
 from .sizes import feature_counts
 from .terms import Dense, Side, Term
 from .weighting import Weighting
 
-STRENGTHS = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0)
+STRENGTHS = Scale((0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0))
 _DEFAULT_STRENGTH = 1.0
+_KNOTS = np.geomspace(1e-2, 1e5, 33)
+"""Eigenvalues of F'F at which filters are known while strengths are tried; others are interpolated."""
+_MOST_FOREMOST = 96
+"""Features by which labels of a shortlist are found."""
 
 log = logging.getLogger(__name__)
 
@@ -289,7 +294,8 @@ class RidgePart(Part):
         return _RidgeTrial(path, features.basis.features(documents.weighted) @ path.vectors)
 
     def pair_scores(self, at: Mapping[str, Array], choice: Choice) -> Array:
-        return np.asarray(at["scores"][STRENGTHS.index(choice["strength"])])
+        filters = (_KNOTS + _DEFAULT_STRENGTH) / (_KNOTS + choice["strength"])
+        return np.asarray(filters.astype(np.float32) @ at["products"])
 
     def finish(self, choice: Choice) -> Scorer:
         features, sums = self._summed
@@ -326,9 +332,22 @@ class _RidgeTrial(Trial):
     F: Array
     """(n, p): features of the documents, in the path's coordinates."""
 
+    @cached_property
+    def _foremost(self) -> tuple[Array, Array]:
+        """The features that say most, filtered, and what they say of labels: (n, q) and (L, q)."""
+        path = self.path
+        (filters,) = path.filters([_DEFAULT_STRENGTH])
+        said = path.values * filters**2 * np.einsum("lp,lp->p", path.labels, path.labels)
+        most = np.sort(np.argsort(-said, kind="stable")[:_MOST_FOREMOST])
+        return self.F[:, most] * filters[most], np.ascontiguousarray(path.labels[:, most])
+
     def dense(self, rows: slice) -> Array:
-        filtered = self.F[rows] * self.path.filters([_DEFAULT_STRENGTH])
-        return np.asarray(filtered @ self.path.labels.T)
+        F, labels = self._foremost
+        return np.asarray(F[rows] @ labels.T)
 
     def at(self, lists: Shortlists) -> dict[str, Array]:
-        return {"scores": lists.products(self.F, self.path.labels, self.path.filters(STRENGTHS))}
+        """Products at the default strength, shared out among knots: at any other they are a weighted sum."""
+        path = self.path
+        (filters,) = path.filters([_DEFAULT_STRENGTH])
+        knots = Knots.of(np.log(np.maximum(path.values, _KNOTS[0])), np.log(_KNOTS))
+        return {"products": lists.knot_products(self.F * filters, path.labels, knots)}

@@ -15,12 +15,13 @@ from ..corpus.rows import SparseRows
 from ..tasks import map_tasks
 from ..types import Array
 from .scoring_kernels import keep_best
-from .selection_kernels import make_shortlist, pair_products, shortlist_measures
+from .selection_kernels import document_measures, knot_products, make_shortlist, pair_products
 
-_BEST, _DRAWN = 30, 100
+_BEST, _DRAWN = 20, 40
+"""Labels of a shortlist that are best by a part, and that are drawn at random."""
 SCORE_BYTES = 8_000_000
 """Scores of all labels that a task holds at a time."""
-_ALL_LABELS = 256
+_ALL_LABELS = 100
 """Up to so many labels, all of them are on every shortlist."""
 
 
@@ -84,15 +85,34 @@ class Shortlists:
             lists[0].n_threads,
         )
 
-    def products(self, F: Array, A: Array, filters: Array | None = None) -> Array:
-        """(m, pairs) float32: F diag(filter) A' at the pairs, for each of m filters; one that is all ones."""
-        filters = np.ones((1, F.shape[1]), np.float32) if filters is None else filters
+    @property
+    def n_docs(self) -> int:
+        return len(self.indptr) - 1
+
+    def pairs_of(self, rows: slice) -> slice:
+        """The pairs of some documents."""
+        return slice(int(self.indptr[rows.start]), int(self.indptr[rows.stop]))
+
+    def products(self, F: Array, A: Array) -> Array:
+        """(pairs,) float32: F A' at the pairs."""
 
         def some(rows: slice) -> Array:
-            pairs = slice(self.indptr[rows.start], self.indptr[rows.stop])
-            out = np.empty((len(filters), pairs.stop - pairs.start), np.float32)
+            pairs = self.pairs_of(rows)
+            out = np.empty(pairs.stop - pairs.start, np.float32)
             indptr = self.indptr[rows.start : rows.stop + 1] - pairs.start
-            pair_products(indptr, self.labels[pairs], F[rows], A, filters, out)
+            pair_products(indptr, self.labels[pairs], F[rows], A, out)
+            return out
+
+        return np.concatenate(self.for_some_rows(some, len(A)))
+
+    def knot_products(self, F: Array, A: Array, knots: Knots) -> Array:
+        """(knots, pairs) float32: F A' at the pairs, what each column gives being shared out among knots."""
+
+        def some(rows: slice) -> Array:
+            pairs = self.pairs_of(rows)
+            out = np.empty((knots.count, pairs.stop - pairs.start), np.float32)
+            own = self.indptr[rows.start : rows.stop + 1] - pairs.start, self.labels[pairs]
+            knot_products(own, F[rows], A, knots.starts, knots.shares, out)
             return out
 
         return np.concatenate(self.for_some_rows(some, len(A)), axis=1)
@@ -102,16 +122,49 @@ class Shortlists:
         n = len(self.indptr) - 1
         return _for_some_rows(function, n, n_labels, self.n_threads, self.score_bytes)
 
-    def measures_of(self, candidates: Sequence[Callable[[], Array]]) -> list[dict[str, float]]:
-        """AUC and P@k of each of some candidates' scores, which are made when they are measured."""
-        return map_tasks(
-            lambda scores: self.measures(scores()), candidates, name="choose", n_threads=self.n_threads
-        )
+    def by_document(self, scores: Array, rows: slice | None = None) -> Array:
+        """(n, 4): AUC, P@1, P@3 and P@5 of each of some documents; NaN where there is nothing to measure.
+
+        Parameters
+        ----------
+        scores
+            Of the pairs of these documents.
+        """
+        rows = slice(0, self.n_docs) if rows is None else rows
+        pairs, out = self.pairs_of(rows), np.empty((rows.stop - rows.start, 4))
+        indptr = self.indptr[rows.start : rows.stop + 1] - pairs.start
+        document_measures(indptr, self.hits[pairs], self.weights[pairs], scores, out)
+        return out
 
     def measures(self, scores: Array) -> dict[str, float]:
         """AUC and P@k of scores of the pairs, over the documents with labels."""
-        auc, precision = shortlist_measures(self.indptr, self.hits, self.weights, scores)
-        return {"auc": auc, **{f"p@{k}": float(p) for k, p in zip((1, 3, 5), precision, strict=True)}}
+        return dict(zip(("auc", "p@1", "p@3", "p@5"), means(self.by_document(scores)), strict=True))
+
+
+@dataclass(frozen=True, slots=True)
+class Knots:
+    """Values between which a function of each column of a product is interpolated."""
+
+    count: int
+    starts: Array
+    """(count,) int64: columns from `starts[k]` to `starts[k + 1]` lie between the knots k and k + 1."""
+    shares: Array
+    """(columns,) float32: what a column gives to the knot above it."""
+
+    @classmethod
+    def of(cls, columns: Array, knots: Array) -> Knots:
+        """For columns by their values, which increase, as knots do; beyond the ends the last knot counts."""
+        places = np.interp(columns, knots, np.arange(len(knots)))
+        below = np.minimum(places.astype(np.int64), len(knots) - 2)
+        starts = np.searchsorted(below, np.arange(len(knots)))
+        return cls(len(knots), starts, (places - below).astype(np.float32))
+
+
+def means(measured: Array) -> list[float]:
+    """AUC, P@1, P@3 and P@5, over the documents that have each; 0 where none has."""
+    counted = ~np.isnan(measured)
+    totals = np.where(counted, measured, 0).sum(axis=0)
+    return [float(total / max(1, count)) for total, count in zip(totals, counted.sum(axis=0), strict=True)]
 
 
 def _for_some_rows(
@@ -122,9 +175,13 @@ def _for_some_rows(
     return map_tasks(function, rows, name="choose", n_threads=n_threads)
 
 
-def objective(measures: dict[str, float]) -> float:
-    """Goodness of a choice: AUC plus the mean of P@1, P@3 and P@5."""
-    return measures["auc"] + (measures["p@1"] + measures["p@3"] + measures["p@5"]) / 3
+def goodness(measured: Array) -> Array:
+    """(n,): how good a choice is for each document: AUC plus the mean of P@1, P@3 and P@5; NaN for no labels.
+
+    An AUC that does not exist counts as 1.
+    """
+    auc = np.where(np.isnan(measured[:, 0]), 1.0, measured[:, 0])
+    return np.asarray(auc + measured[:, 1:].mean(axis=1))
 
 
 def best_threshold(scores: Array, hits: Array, weights: Array) -> tuple[float, float]:

@@ -64,61 +64,85 @@ def make_shortlist(
 
 
 @jit(fastmath=True)
-def pair_products(indptr: Array, labels: Array, F: Array, A: Array, filters: Array, out: Array) -> None:
-    """out[j, i] = sum_p F[d, p] A[l, p] filters[j, p] for pair i = (d, l).
-
-    Cost: (m + 1) p multiply-adds a pair.
-    """
-    product = np.empty(F.shape[1], np.float32)
+def pair_products(indptr: Array, labels: Array, F: Array, A: Array, out: Array) -> None:
+    """out[i] = F[d] · A[l] for pair i = (d, l). Cost: p multiply-adds a pair."""
     for d in range(len(indptr) - 1):
         for i in range(indptr[d], indptr[d + 1]):
+            total = np.float32(0)
             for p in range(F.shape[1]):
-                product[p] = F[d, p] * A[labels[i], p]
-            for j in range(len(filters)):
-                total = np.float32(0)
-                for p in range(F.shape[1]):
-                    total += product[p] * filters[j, p]
-                out[j, i] = total
+                total += F[d, p] * A[labels[i], p]
+            out[i] = total
+
+
+@jit(fastmath=True)
+def knot_products(
+    pairs: tuple[Array, Array], F: Array, A: Array, starts: Array, shares: Array, out: Array
+) -> None:
+    """Products of a document and a label, shared out among knots: out[k, i] = sum_p F[d, p] A[l, p] h_kp.
+
+    Parameters
+    ----------
+    pairs
+        indptr (n + 1,) and the labels of each document; pair i is one of them.
+    starts
+        (knots,): columns from `starts[k]` to `starts[k + 1]` lie between the knots k and k + 1.
+    shares
+        (p,) float32: what a column gives to the knot above it; the knot below gets the rest.
+
+    Notes
+    -----
+    Cost: 3 p multiply-adds a pair.
+    """
+    indptr, labels = pairs
+    for d in range(len(indptr) - 1):
+        for i in range(indptr[d], indptr[d + 1]):
+            label = labels[i]
+            for k in range(len(out)):
+                out[k, i] = 0
+            for k in range(len(starts) - 1):
+                total, above = np.float32(0), np.float32(0)
+                for p in range(starts[k], starts[k + 1]):
+                    product = F[d, p] * A[label, p]
+                    total += product
+                    above += product * shares[p]
+                out[k, i] += total - above
+                out[k + 1, i] += above
 
 
 @jit
-def shortlist_measures(indptr: Array, hits: Array, weights: Array, scores: Array) -> tuple[float, Array]:
-    """Mean AUC, and mean P@1, P@3 and P@5, of the documents that have labels; by their shortlists.
+def document_measures(indptr: Array, hits: Array, weights: Array, scores: Array, out: Array) -> None:
+    """AUC, P@1, P@3 and P@5 of each document, by its shortlist, into `out` (n, 4).
 
-    A tie goes to the lower label in P@k, and counts one half in the AUC.
+    A tie goes to the lower label in P@k, and counts one half in the AUC. NaN where there is nothing to
+    measure: of documents without labels, and for the AUC of those that have all labels.
     """
-    precision = np.zeros(3)
-    areas = 0.0
-    n_areas = 0
-    n_docs = 0
     best_score = np.empty(5, np.float32)
     best_hit = np.empty(5, np.bool_)
     own = np.empty(np.diff(indptr).max() if len(indptr) > 1 else 0, np.float32)
+    out[:] = np.nan
     for d in range(len(indptr) - 1):
         start, stop = indptr[d], indptr[d + 1]
         n_hits = hits[start:stop].sum()
         if n_hits == 0:
             continue
-        n_docs += 1
         best_score[:] = -np.inf
         best_hit[:] = False
-        for i in range(start, stop):
-            place = 4
-            if scores[i] > best_score[4]:
-                while place > 0 and scores[i] > best_score[place - 1]:
-                    best_score[place] = best_score[place - 1]
-                    best_hit[place] = best_hit[place - 1]
-                    place -= 1
-                best_score[place] = scores[i]
-                best_hit[place] = hits[i]
-        precision[0] += best_hit[0]
-        precision[1] += best_hit[:3].sum() / 3
-        precision[2] += best_hit.sum() / 5
         place = 0
         for i in range(start, stop):
             if hits[i]:
                 own[place] = scores[i]
                 place += 1
+            if scores[i] > best_score[4]:
+                place_of = 4
+                while place_of > 0 and scores[i] > best_score[place_of - 1]:
+                    best_score[place_of] = best_score[place_of - 1]
+                    best_hit[place_of] = best_hit[place_of - 1]
+                    place_of -= 1
+                best_score[place_of] = scores[i]
+                best_hit[place_of] = hits[i]
+        out[d, 1] = best_hit[0]
+        out[d, 2] = best_hit[:3].sum() / 3
+        out[d, 3] = best_hit.sum() / 5
         negatives = 0.0
         won = 0.0
         for j in range(start, stop):
@@ -130,6 +154,4 @@ def shortlist_measures(indptr: Array, hits: Array, weights: Array, scores: Array
                     elif score == scores[j]:
                         won += 0.5 * weights[j]
         if negatives > 0:
-            areas += won / (negatives * n_hits)
-            n_areas += 1
-    return areas / max(n_areas, 1), precision / max(n_docs, 1)
+            out[d, 0] = won / (negatives * n_hits)

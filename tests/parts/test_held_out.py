@@ -153,8 +153,8 @@ def test_gathered__comes_back_from_arrays(plain: bool) -> None:
         (80, 5, 1, 5),
         (999, 5, 1, 5),
         (1000, 5, 0.1, 1),
-        (10**6, 5, 0.02, 1),
-        (10**6, 10**6, 0.001, 1),
+        (10**6, 5, 0.008, 1),
+        (10**6, 10**6, 0.004, 1),
     ],
 )
 def test_hold_out__by_size(n_docs: int, n_labels: int, share: float, n_folds: int) -> None:

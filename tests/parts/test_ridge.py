@@ -190,7 +190,10 @@ def test_trial__every_strength_as_if_it_were_solved_for(documents: tuple[np.ndar
     for strength in STRENGTHS:
         A = np.linalg.solve(sums.gram + strength * np.eye(len(sums.gram)), sums.labels.T).T
         found = one.part.pair_scores(at, {"strength": strength})
-        np.testing.assert_allclose(found.reshape(40, 30), F @ A.T, atol=1e-3)
+        error = found.reshape(40, 30) - F @ A.T
+        assert abs(error).max() < (
+            1e-4 if strength == 1 else 0.01
+        )  # filters are interpolated, but for the default
 
 
 def test_tell__says_how_many_and_why(

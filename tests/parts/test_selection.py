@@ -16,8 +16,8 @@ from threepass.corpus.convert import as_rows
 from threepass.corpus.rows import SparseRows
 from threepass.metrics.measures import document_auc, ranking_sums
 from threepass.parts import selection
-from threepass.parts.selection import Shortlists, best_threshold, objective
-from threepass.parts.selection_kernels import make_shortlist, shortlist_measures
+from threepass.parts.selection import Knots, Shortlists, best_threshold, goodness, means
+from threepass.parts.selection_kernels import make_shortlist
 
 Scores = Callable[[slice], Sequence[np.ndarray]]
 
@@ -74,7 +74,7 @@ def never(rows: slice) -> Sequence[np.ndarray]:
     raise AssertionError("no scores are needed for this")
 
 
-@pytest.mark.parametrize(("n", "n_labels"), [(0, 4), (1, 1), (5, 1), (9, 3), (30, 5), (40, 256)])
+@pytest.mark.parametrize(("n", "n_labels"), [(0, 4), (1, 1), (5, 1), (9, 3), (30, 5), (40, 100)])
 def test_shortlists__all_labels_when_they_are_few(n: int, n_labels: int) -> None:
     Y = random_labels(n, n_labels)
     lists = Shortlists.of(label_rows(Y), never, seed=0)
@@ -87,7 +87,7 @@ def test_shortlists__all_labels_when_they_are_few(n: int, n_labels: int) -> None
 
 
 @pytest.mark.parametrize("decimals", [0, 1, 6])
-@pytest.mark.parametrize(("n", "n_labels"), [(2, 1), (9, 3), (30, 5), (60, 40), (10, 256)])
+@pytest.mark.parametrize(("n", "n_labels"), [(2, 1), (9, 3), (30, 5), (60, 40), (10, 100)])
 def test_measures__are_exact_with_all_labels(n: int, n_labels: int, decimals: int) -> None:
     Y = random_labels(n, n_labels)
     rng = np.random.default_rng(n)
@@ -208,25 +208,28 @@ def some_lists(n: int = 12, n_labels: int = 40, seed: int = 0) -> Shortlists:
     return Shortlists(*make_shortlist(best, rows.indptr, rows.indices, drawn, n_labels))
 
 
-@pytest.mark.parametrize("n_filters", [0, 1, 4])
 @pytest.mark.parametrize("p", [0, 1, 30])
-def test_products__equal_dense_ones(p: int, n_filters: int) -> None:
+def test_products__equal_dense_ones(p: int) -> None:
     lists, rng = some_lists(), np.random.default_rng(p)
     F, A = (rng.standard_normal((size, p)).astype(np.float32) for size in (12, 40))
-    filters = rng.random((n_filters, p)).astype(np.float32)
-    found = lists.products(F, A, filters)
-    assert found.dtype == np.float32
-    assert found.shape == (n_filters, len(lists.labels))
-    for one, row in zip(filters, found, strict=True):
-        np.testing.assert_allclose(row, at_pairs(lists, F * one @ A.T), rtol=1e-4, atol=1e-5)
-
-
-def test_products__without_filters() -> None:
-    lists, rng = some_lists(), np.random.default_rng(0)
-    F, A = (rng.standard_normal((size, 9)).astype(np.float32) for size in (12, 40))
     found = lists.products(F, A)
-    assert found.shape == (1, len(lists.labels))
-    np.testing.assert_allclose(found[0], at_pairs(lists, F @ A.T), rtol=1e-4, atol=1e-5)
+    assert found.dtype == np.float32
+    np.testing.assert_allclose(found, at_pairs(lists, F @ A.T), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("n_knots", [2, 3, 9])
+@pytest.mark.parametrize("p", [0, 1, 30])
+def test_knot_products__give_any_function_that_is_straight_between_knots(p: int, n_knots: int) -> None:
+    lists, rng = some_lists(), np.random.default_rng([p, n_knots])
+    F, A = (rng.standard_normal((size, p)).astype(np.float32) for size in (12, 40))
+    knots = np.sort(rng.uniform(-1, 1, n_knots))
+    columns = np.sort(rng.uniform(-1.5, 1.5, p))  # some of them beyond the ends
+    found = lists.knot_products(F, A, Knots.of(columns, knots))
+    assert found.shape == (n_knots, len(lists.labels))
+    for _ in range(3):
+        heights = rng.standard_normal(n_knots)
+        ref = F * np.interp(columns, knots, heights).astype(np.float32) @ A.T
+        np.testing.assert_allclose(heights @ found, at_pairs(lists, ref), rtol=1e-3, atol=1e-4)
 
 
 # -- measures -----------------------------------------------------------------------------------------------
@@ -248,10 +251,15 @@ def test_shortlist_measures__equal_the_plain_ones(
     hits = rng.random(n) < rate
     weights = rng.uniform(1, 9, n).astype(np.float32)
     documents = [(scores[a:b], hits[a:b], weights[a:b]) for a, b in pairwise(indptr)]
-    auc, precision = shortlist_measures(indptr, hits, weights, scores)
-    ref = naive.measures(documents)
-    assert auc == pytest.approx(ref["auc"], abs=1e-6)
-    np.testing.assert_allclose(precision, [ref["p@1"], ref["p@3"], ref["p@5"]], atol=1e-12)
+    lists = Shortlists(indptr, np.arange(n, dtype=np.int32), hits, weights)
+    assert lists.measures(scores) == pytest.approx(naive.measures(documents), abs=1e-6)
+    found = lists.by_document(scores)
+    for d, document in enumerate(documents):
+        ref = naive.measures([document]).values()
+        assert np.isnan(found[d]).all() == (not document[1].any())
+        np.testing.assert_allclose(np.nan_to_num(found[d]), list(ref), atol=1e-6)
+        some = slice(d, len(documents))
+        np.testing.assert_array_equal(lists.by_document(scores[lists.pairs_of(some)], some), found[some])
 
 
 def test_shortlist_measures__by_hand() -> None:
@@ -260,13 +268,14 @@ def test_shortlist_measures__by_hand() -> None:
     indptr = np.array([0, 3, 5, 6])
     hits = np.array([False, True, False, False, False, True])
     weights = np.array([1, 1, 3, 1, 1, 1], np.float32)
-    auc, precision = shortlist_measures(indptr, hits, weights, np.array([9, 5, 2, 1, 0, -7], np.float32))
-    assert auc == pytest.approx(3 / 4)
-    np.testing.assert_allclose(precision, [1 / 2, (1 / 3 + 1 / 3) / 2, (1 / 5 + 1 / 5) / 2])
+    lists = Shortlists(indptr, np.arange(6, dtype=np.int32), hits, weights)
+    measured = lists.by_document(np.array([9, 5, 2, 1, 0, -7], np.float32))
+    assert means(measured) == pytest.approx([3 / 4, 1 / 2, (1 / 3 + 1 / 3) / 2, (1 / 5 + 1 / 5) / 2])
 
 
-def test_objective__by_hand() -> None:
-    assert objective({"auc": 0.75, "p@1": 0.9, "p@3": 0.6, "p@5": 0.3}) == pytest.approx(1.35)
+def test_goodness__by_hand() -> None:
+    measured = np.array([[0.75, 0.9, 0.6, 0.3], [np.nan, 1, 1 / 3, 1 / 5], [np.nan] * 4])
+    np.testing.assert_allclose(goodness(measured), [1.35, 1 + (1 + 1 / 3 + 1 / 5) / 3, np.nan])
 
 
 # -- thresholds -------------------------------------------------------------------------------------------
