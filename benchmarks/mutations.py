@@ -37,7 +37,7 @@ from benchmarks.mutators import KINDS, mutate
 from threepass import Corpus, MomentLabeler, ThreepassError, check, ingest_matrices
 from threepass.corpus.describe import describe
 
-STORES = ("corpus.zarr", "blend.zarr", "posterior.zarr")
+STORES = ("corpus.zarr", "sharp.zarr", "posterior.zarr")
 _ROOM = 2**30
 """Address space beyond what a warm process has; more is asked for only by a number that was believed."""
 
@@ -56,7 +56,7 @@ def make_stores(folder: Path) -> None:
     corpus = ingest_matrices(X, Y, folder / "corpus.zarr", block_bytes=9000, **names)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # few documents, it says
-        for head in ("blend", "posterior"):
+        for head in ("sharp", "posterior"):
             MomentLabeler(3, head=head, n_jobs=1).fit(corpus).save(folder / f"{head}.zarr")
 
 

@@ -48,7 +48,7 @@ def measure(model: Predictor, corpus: Corpus, n_docs: int, k: int = 5) -> dict[s
     k
         Labels of each.
     """
-    blend = model.ranking_blend
+    blend = without_contrast(model.ranking_blend)
     words = first_documents(model, corpus, n_docs)
     n_docs = words.n_rows
     share = max(1, -(-n_docs // THREADS))
@@ -85,6 +85,13 @@ def measure(model: Predictor, corpus: Corpus, n_docs: int, k: int = 5) -> dict[s
         "index_share_of_weights": blend.tiles.nbytes / weights_bytes(blend),
         "machine": machine(),
     }
+
+
+def without_contrast(blend: Blend) -> Blend:
+    """The parts that score every label: those by which most labels are left out."""
+    parts = tuple(part for part in blend.parts if not part.rescored)
+    plain = None if blend.plain is None else replace(blend.plain, parts=parts)
+    return replace(blend, parts=parts, plain=plain)
 
 
 def n_scored(blend: Blend, seen: DocumentFeatures, k: int) -> Array:

@@ -51,7 +51,7 @@ LEML_LAMBDA = 5.0
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("dataset")
-    heads = ["auto", "posterior", "refined", "ridge", "blend"]
+    heads = ["auto", "posterior", "refined", "ridge", "blend", "sharp"]
     parser.add_argument("--head", choices=heads, default="auto", help="how documents become scores")
     parser.add_argument("--data", type=Path, help="folder of data sets; THREEPASS_DATA if absent")
     parser.add_argument("--k", type=int, default=100, help="number of topics")

@@ -41,7 +41,7 @@ def fit(
     ] = 100,
     head: Annotated[
         str,
-        learning(help="auto, posterior (the paper's), refined, ridge or blend."),
+        learning(help="auto, posterior (the paper's), refined, ridge, blend or sharp."),
     ] = "auto",
     head_dim: Annotated[
         int | None,

@@ -50,13 +50,15 @@ class MomentLabeler(FittedEstimator):
         How documents become label scores. `posterior`: by their topics, as the paper does. `refined`: the
         same after one EM step, made in the third read. `ridge`: closed-form ridge regression on features of
         the words, with a memory of the words seen with each label. `blend`: ridge, memory and refined topics
-        together. `auto` is `blend`, and `posterior` where no document has a label.
+        together. `sharp`: the blend with the votes of a document's nearest training documents, and with a
+        classifier for each label that tells its documents from those that look alike; it keeps words of
+        training documents. `auto` is `sharp`, and `posterior` where no document has a label.
     head_dim
         Features of the ridge regression; None for as many as memory and time allow. When given, all of them
         are directions in word space.
     weighting
         How often a word occurs counts as 1 + `log` c, as `counts` c, or not at all (`binary`) in the weighted
-        words of the ridge regression. The topics have `words` for that.
+        words of all parts but topics, which have `words` for that.
     refine_passes
         Further reads, each an EM step in which a document's labels speak for its topics too.
     tail_weight

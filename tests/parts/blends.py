@@ -42,7 +42,8 @@ def blend_of(n_labels: int, *parts: Scorer, n_terms: int = 9, sizes: ScoringSize
 
 
 def seen_of(n: int, *sides: Side) -> DocumentFeatures:
-    return DocumentFeatures(n, sides, np.ones(n, bool))
+    X = SparseRows(np.zeros(n + 1, np.int64), np.zeros(0, np.int32), None, 1)
+    return DocumentFeatures(Words(X, Weighting(np.ones(1, np.float32))), sides, np.ones(n, bool))
 
 
 def random_case(

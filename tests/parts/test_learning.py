@@ -359,8 +359,8 @@ def test_unlabelled__views_still_fit(head: str, tmp_path: Path) -> None:
     assert np.isfinite(model.predict_proba(X)).all()
 
 
-def test_auto__is_the_blend_unless_there_are_no_labels(small: Matrices) -> None:
-    assert MomentLabeler(2, head_dim=10).fit(*small).predictor_.blend.head == "blend"
+def test_auto__is_sharp_unless_there_are_no_labels(small: Matrices) -> None:
+    assert MomentLabeler(2, head_dim=10).fit(*small).predictor_.blend.head == "sharp"
     with pytest.warns(UserWarning, match="No document has a label"):
         model = MomentLabeler(2, refine_passes=1).fit(small[0], 0 * small[1])
     assert model.predictor_.blend.head == "posterior"
