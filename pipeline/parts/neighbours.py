@@ -129,6 +129,8 @@ class Neighbours(Scorer):
             flaw = rows.flaw() if len(words) else "there are no rows"
             if flaw is not None:  # compiled loops do not look where they write
                 raise stored.damaged(f"{name}/indices", flaw)
+        if not weights.all():
+            raise stored.damaged("words/weights", "not all are above 0")
         return cls(KnownDocuments(X, Y), stored.number("power", 0, 100), stored.number("weight", 0, 1e6))
 
     def reordered(self, words: Array, moments: MomentTopics, n_threads: int | None = None) -> Self:
