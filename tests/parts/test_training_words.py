@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -24,7 +25,7 @@ N, LENGTH = 2000, 8
 
 @pytest.fixture(scope="module")
 def documents() -> tuple[np.ndarray, np.ndarray]:
-    """Documents of as many words each; a few labels are frequent and most are rare, some documents have none."""
+    """Documents of as many words each; few labels are frequent, most are rare. Some have none."""
     rng = np.random.default_rng(0)
     X = np.zeros((N, 90), int)
     X[np.arange(N)[:, None], rng.permuted(np.tile(np.arange(90), (N, 1)), axis=1)[:, :LENGTH]] = 1
@@ -90,7 +91,7 @@ def test_sampling__a_larger_budget_keeps_the_same_documents_and_more(
         for share in (0.01, 0.1, 0.4, 1.0)
     ]
     assert np.all(np.diff([len(some) for some in rows]) > 0)
-    for fewer, more in zip(rows[:-1], rows[1:], strict=True):
+    for fewer, more in pairwise(rows):
         assert np.isin(fewer, more).all()
 
 
