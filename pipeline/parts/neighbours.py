@@ -194,7 +194,7 @@ class NeighboursPart(Part):
             n_threads=n_threads,
         )
         docs, similarities = (np.concatenate(side) for side in zip(*found, strict=True))
-        return _NeighboursTrial(known, (docs, similarities), self.defaults["power"])
+        return _NeighboursTrial(known, (docs, similarities), self.defaults)
 
     def pair_scores(self, at: Mapping[str, Array], choice: Choice) -> Array:
         return np.asarray(np.float32(choice["weight"]) * at["votes"][POWERS.index(choice["power"])])
@@ -224,13 +224,10 @@ class _NeighboursTrial(Trial):
     known: KnownDocuments
     found: tuple[Array, Array]
     """Neighbours of the documents, and how similar they are."""
-    power: float
+    defaults: Choice
 
     def dense(self, rows: slice) -> Array:
-        votes = self._votes(rows, self.power)
-        out = np.zeros(votes.shape, np.float32)
-        out[np.repeat(np.arange(votes.n_rows), np.diff(votes.indptr)), votes.indices] = votes.values
-        return out
+        return self._dense(rows, self.defaults["power"], self.defaults["weight"])
 
     def at(self, lists: Shortlists) -> dict[str, Array]:
         def some(rows: slice) -> Array:
@@ -242,9 +239,9 @@ class _NeighboursTrial(Trial):
 
         return {"votes": np.concatenate(lists.for_some_rows(some, self.known.Y.n_columns), axis=1)}
 
-    def _dense(self, rows: slice, power: float) -> Array:
-        return _NeighboursTrial(self.known, self.found, power).dense(rows)
-
-    def _votes(self, rows: slice, power: float) -> SparseRows:
+    def _dense(self, rows: slice, power: float, weight: float = 1.0) -> Array:
         docs, similarities = self.found
-        return self.known.votes((docs[rows], similarities[rows]), power)
+        votes = self.known.votes((docs[rows], similarities[rows]), power, weight)
+        out = np.zeros(votes.shape, np.float32)
+        out[np.repeat(np.arange(votes.n_rows), np.diff(votes.indptr)), votes.indices] = votes.values
+        return out
