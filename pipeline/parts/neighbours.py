@@ -7,7 +7,7 @@ of similarity^power, so that close copies outvote the rest.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Self
 
@@ -15,6 +15,7 @@ import numpy as np
 
 from ..corpus.rows import SparseRows
 from ..moments.topics import MomentTopics
+from ..passes.cost import corpus_size
 from ..passes.work import hollow
 from ..tasks import map_tasks
 from ..types import CSR, Array
@@ -212,7 +213,8 @@ class NeighboursPart(Part):
 
     @property
     def _bytes(self) -> int:
-        return 6 * min(MOST_WORDS, self.training.n_words)
+        work = replace(self.training.work, most_words=min(MOST_WORDS, self.training.n_words))
+        return work.needs(corpus_size(self.context.corpus)).sums
 
     @property
     def reordering(self) -> int:
