@@ -177,7 +177,7 @@ class NeighboursPart(Part):
     def known(self) -> KnownDocuments:
         """The documents that a model keeps: as many as a budget allows, those with rare labels first."""
         block = self.training.joined()
-        counts = self.context.corpus.stored_label_counts
+        counts = np.bincount(block.Y.indices, minlength=block.Y.n_columns)  # what was left out does not count
         sampling = Sampling.of(counts, block.X.nnz, block.X.n_rows, MOST_WORDS)
         if np.isinf(sampling.rare):
             return KnownDocuments(block.X, block.Y)

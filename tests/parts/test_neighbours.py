@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from threepass.parts.part import Scorer, Words
 from threepass.parts.selection import Shortlists
 from threepass.parts.training_words import UNIT
 from threepass.parts.weighting import Weighting
+from threepass.passes.stages import Layout
 
 Matrices = tuple[np.ndarray, np.ndarray]
 
@@ -277,6 +279,21 @@ def test_known__as_many_words_as_a_model_may_keep(
     np.testing.assert_array_equal(kept[rare], counts[rare])
     assert kept[0] < counts[0]
     assert one.part.training.joined().X.nnz == every.X.nnz
+
+
+def test_known__of_documents_that_were_sampled_before_uses_its_budget(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    X = (np.random.default_rng(0).random((900, 60)) < 0.2) * 1
+    Y = np.eye(3, dtype=int)[np.arange(900) % 3]
+    context = context_of(X, Y)
+    layout = Layout(1, 0, 12 * (X.sum() // 3), 0, memory_limit=10**9)
+    one = learned(NeighboursPart(replace(context, layout=layout)), X, Y)
+    assert isinstance(one.part, NeighboursPart)
+    gathered = one.part.training.joined().X
+    assert 250 < gathered.n_rows < 350
+    monkeypatch.setattr(neighbours, "MOST_WORDS", gathered.nnz // 2)
+    assert 0.4 * gathered.n_rows < one.part.known().X.n_rows < 0.6 * gathered.n_rows
 
 
 def test_renumbered__rows_stay_sorted() -> None:
