@@ -23,6 +23,7 @@ from .contrast_learning import ContrastLearning, FindLookAlikes, Judged, SolveCo
 from .heads import HEADS, Head
 from .held_out import Gathered, HoldOut, SetAside, WithoutHeldOut, rows_of
 from .part import Context, Part, Scorer, Words
+from .training_words import Sampling
 
 _FEWEST_LABELLED = 25
 """Held-out documents with labels that a choice takes."""
@@ -131,7 +132,7 @@ class PartsLearning(Gatherer):
         Parameters
         ----------
         group_of
-            (held-out documents,): those that have labels were gathered, and come last.
+            (held-out documents that were gathered,): they come last.
         """
         assert self.contrast is not None
         n_docs = self.contrast.training.joined().X.n_rows
@@ -199,9 +200,16 @@ class PartsLearning(Gatherer):
         if self.hold_out.n_folds > 1:
             for group, (fold, _) in enumerate(self.hold_out.folds(documents.X.n_rows)):
                 group_of[fold] = group
-        labelled = np.diff(documents.Y.indptr) > 0
         scores = tried.scores(self.parts, chosen.choice)
-        return chosen, Judged(tried.lists, scores, X, ends, group_of[labelled])
+        return chosen, Judged(tried.lists, scores, X, ends, group_of[self._gathered(documents)])
+
+    def _gathered(self, documents: Block) -> Array:
+        """Rows of the held-out documents whose words are gathered: sampled where they are folds of all."""
+        assert self.contrast is not None
+        sampling = self.contrast.training.work.sampling
+        if self.hold_out.n_folds == 1:  # they are given back, and none of them is sampled away
+            sampling = Sampling(sampling.label_counts)
+        return sampling.rows(documents.X, documents.Y)
 
     def tried(self, seed: int) -> Tried:
         """Score the held-out documents by every part and option."""

@@ -111,9 +111,10 @@ def nearest(
         start, stop = x_indptr[d], x_indptr[d + 1]
         n_used, n_postings = 0, 0
         for place in np.argsort(-x_values[start:stop], kind="mergesort"):
-            if n_postings > MOST_POSTINGS:
-                break
             word, weight = x_indices[start + place], x_values[start + place]
+            # of no weight are the words that others outweigh by more than single precision can tell
+            if n_postings > MOST_POSTINGS or not weight > 0:
+                break
             for posting in range(indptr[word], indptr[word + 1]):
                 doc = docs[posting]
                 if sums[doc] == 0:

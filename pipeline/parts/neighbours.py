@@ -7,7 +7,7 @@ of similarity^power, so that close copies outvote the rest.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Self
 
@@ -15,6 +15,7 @@ import numpy as np
 
 from ..corpus.rows import SparseRows
 from ..moments.topics import MomentTopics
+from ..passes.cost import corpus_size
 from ..passes.work import hollow
 from ..tasks import map_tasks
 from ..types import CSR, Array
@@ -129,6 +130,8 @@ class Neighbours(Scorer):
             flaw = rows.flaw() if len(words) else "there are no rows"
             if flaw is not None:  # compiled loops do not look where they write
                 raise stored.damaged(f"{name}/indices", flaw)
+        if not weights.all():
+            raise stored.damaged("words/weights", "not all are above 0")
         return cls(KnownDocuments(X, Y), stored.number("power", 0, 100), stored.number("weight", 0, 1e6))
 
     def reordered(self, words: Array, moments: MomentTopics, n_threads: int | None = None) -> Self:
@@ -174,7 +177,7 @@ class NeighboursPart(Part):
     def known(self) -> KnownDocuments:
         """The documents that a model keeps: as many as a budget allows, those with rare labels first."""
         block = self.training.joined()
-        counts = self.context.corpus.stored_label_counts
+        counts = np.bincount(block.Y.indices, minlength=block.Y.n_columns)  # what was left out does not count
         sampling = Sampling.of(counts, block.X.nnz, block.X.n_rows, MOST_WORDS)
         if np.isinf(sampling.rare):
             return KnownDocuments(block.X, block.Y)
@@ -192,7 +195,7 @@ class NeighboursPart(Part):
             n_threads=n_threads,
         )
         docs, similarities = (np.concatenate(side) for side in zip(*found, strict=True))
-        return _NeighboursTrial(known, (docs, similarities), self.defaults["power"])
+        return _NeighboursTrial(known, (docs, similarities), self.defaults)
 
     def pair_scores(self, at: Mapping[str, Array], choice: Choice) -> Array:
         return np.asarray(np.float32(choice["weight"]) * at["votes"][POWERS.index(choice["power"])])
@@ -210,7 +213,8 @@ class NeighboursPart(Part):
 
     @property
     def _bytes(self) -> int:
-        return 6 * min(MOST_WORDS, self.training.n_words)
+        work = replace(self.training.work, most_words=min(MOST_WORDS, self.training.n_words))
+        return work.needs(corpus_size(self.context.corpus)).sums
 
     @property
     def reordering(self) -> int:
@@ -222,13 +226,10 @@ class _NeighboursTrial(Trial):
     known: KnownDocuments
     found: tuple[Array, Array]
     """Neighbours of the documents, and how similar they are."""
-    power: float
+    defaults: Choice
 
     def dense(self, rows: slice) -> Array:
-        votes = self._votes(rows, self.power)
-        out = np.zeros(votes.shape, np.float32)
-        out[np.repeat(np.arange(votes.n_rows), np.diff(votes.indptr)), votes.indices] = votes.values
-        return out
+        return self._dense(rows, self.defaults["power"], self.defaults["weight"])
 
     def at(self, lists: Shortlists) -> dict[str, Array]:
         def some(rows: slice) -> Array:
@@ -240,9 +241,9 @@ class _NeighboursTrial(Trial):
 
         return {"votes": np.concatenate(lists.for_some_rows(some, self.known.Y.n_columns), axis=1)}
 
-    def _dense(self, rows: slice, power: float) -> Array:
-        return _NeighboursTrial(self.known, self.found, power).dense(rows)
-
-    def _votes(self, rows: slice, power: float) -> SparseRows:
+    def _dense(self, rows: slice, power: float, weight: float = 1.0) -> Array:
         docs, similarities = self.found
-        return self.known.votes((docs[rows], similarities[rows]), power)
+        votes = self.known.votes((docs[rows], similarities[rows]), power, weight)
+        out = np.zeros(votes.shape, np.float32)
+        out[np.repeat(np.arange(votes.n_rows), np.diff(votes.indptr)), votes.indices] = votes.values
+        return out

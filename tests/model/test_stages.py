@@ -29,7 +29,7 @@ READS = ["pairs", "triples", "labels"]
 Case = tuple[str, str, dict[str, Any]]
 CASES: list[Case] = [
     *((size, head, {}) for size in ("large", "folds") for head in HEADS),
-    ("tiny", "blend", {}),
+    *(("tiny", head, {}) for head in ("blend", "sharp")),
     *(("large", head, {"refine_passes": 2}) for head in ("refined", "blend")),
     ("folds", "blend", {"refine_passes": 2}),
     *(("large", head, {"whitening": "sketch", "error_bars": False}) for head in ("posterior", "blend")),
@@ -49,6 +49,7 @@ MORE: list[Case] = [
 ]
 
 
+@pytest.mark.filterwarnings("ignore:head_dim is reduced")  # by a limit of memory
 @pytest.mark.parametrize(
     ("size", "head", "settings"),
     [*CASES, *(pytest.param(*case, marks=pytest.mark.exhaustive) for case in MORE)],
@@ -72,17 +73,19 @@ def test_stages__planned_and_done_agree(
     assert planned == done
     refined = [f"refine {i + 1}" for i in range(settings.get("refine_passes", 0))]
     assert [name for name in planned if name in (*READS, *refined)] == READS + refined
-    assert planned[-3:] == ["head", "model", "save"]
+    contrast = ["look-alikes", "contrast"] if HEADS[head].has_contrast else []
+    assert planned[-3 - len(contrast) :] == ["head", *contrast, "model", "save"]
     assert ("warm start" in planned) == (settings.get("whitening") == "sketch")
     assert ("error bars" in planned) == settings.get("error_bars", True)
-    assert ("features" in planned) == (head in ("ridge", "blend"))
-    assert planned.count("topic words") == (1 + len(refined)) * (head in ("refined", "blend"))
+    assert ("features" in planned) == (head in ("ridge", "blend", "sharp"))
+    assert planned.count("topic words") == (1 + len(refined)) * (head in ("refined", "blend", "sharp"))
     assert model.fit_stats_["plan"]["stages"] == plan.as_dict()["stages"]
     assert model.n_passes_ == len(READS + refined)
 
 
-def test_stages__plans_tell_a_held_byte_for_every_stage(corpora: dict[str, Corpus]) -> None:
+@pytest.mark.parametrize("head", ["blend", "sharp"])
+def test_stages__plans_tell_a_held_byte_for_every_stage(corpora: dict[str, Corpus], head: str) -> None:
     """What a stage leaves is held by the next one, until it is let go."""
-    prices = MomentLabeler(3, head="blend", head_dim=20).plan(corpora["large"]).prices
+    prices = MomentLabeler(3, head=head, head_dim=20).plan(corpora["large"]).prices
     assert all(price.held > 0 for price in prices)
     assert all(price.nbytes >= price.held for price in prices)

@@ -14,6 +14,7 @@ from threepass.corpus.rows import SparseRows
 from threepass.parts.blend import Blend
 from threepass.parts.heads import HEADS
 from threepass.parts.memory import MemoryPart
+from threepass.parts.neighbours import NeighboursPart
 from threepass.parts.part import Part, Scorer
 from threepass.parts.refined import RefinedPart
 from threepass.parts.terms import Dense, Sparse
@@ -309,7 +310,7 @@ def test_finish__lets_go_of_its_sums(documents: tuple[np.ndarray, np.ndarray], k
     assert array_bytes(list(one.part.held())) == 0
 
 
-@pytest.mark.parametrize("kind", [MemoryPart, RefinedPart], ids=lambda kind: kind.name)
+@pytest.mark.parametrize("kind", [MemoryPart, RefinedPart, NeighboursPart], ids=lambda kind: kind.name)
 def test_weight_zero__leaves_the_part_out(documents: tuple[np.ndarray, np.ndarray], kind: type[Part]) -> None:
     one = learned(part_of(kind, *documents), *documents)
     assert one.part.finish({**one.part.defaults, "weight": 0.0}) is None
