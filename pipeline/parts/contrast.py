@@ -25,12 +25,24 @@ from ..passes.sums import SPILL_BYTES, Sums
 from ..passes.work import Pass
 from ..types import CSR, Array
 from .contrast_kernels import Problem, Stopping, look_alikes, margins, solve_labels
+from .cross import CrossMoment
+from .cross_kernels import largest_entries
+from .memory import scale, scaled
+from .neighbour_kernels import Search
 from .neighbours import KnownDocuments, renumbered
 from .part import Evidence, Scorer, Stored, Words
 from .terms import Side, Term
 from .training_words import UNIT
 
 STOPPING = Stopping(epochs=20, gradient=0.3, least=0.05)
+SEARCH = Search(most_postings=2048, n_candidates=32)
+"""For look-alikes of training documents, which need not be the very best."""
+_POWER, _WEIGHT = 4.0, 0.5
+"""Of neighbours' votes for look-alikes."""
+_MEMORY = {"weight": 0.5, "damping": 1.0}
+"""Of the memory for look-alikes."""
+_POSTINGS = 256
+"""Labels that a word speaks for, where look-alikes are found."""
 LEAST = -1.0
 """Margins below this one say no more than it does: that a document does not carry the label."""
 
@@ -165,17 +177,15 @@ class LookAlikes(Pass[Pieces]):
 
     X: SparseRows
     """(n, D) uint16: the documents."""
+    own: Array
+    """(n,) int32: number of each among the known ones, or -1."""
     known: KnownDocuments
-    """Those that are neighbours; the documents themselves where all of them are."""
+    """Those that may be neighbours."""
     index: CSR
     postings: SparseRows
-    """(D, L) float32."""
-    power: float
-    weight: float
+    """(D, L) float32: the labels that a word speaks for."""
     n_alike: int
     """m, the labels of each document."""
-    are_known: bool
-    """Whether the documents are the known ones, none of which is its own neighbour."""
     name = "look-alikes"
 
     def needs(self, size: Size) -> Needs:
@@ -191,13 +201,25 @@ class LookAlikes(Pass[Pieces]):
             stored = self.X.slice(start, stop)
             weights = stored.values_as(np.float32) / np.float32(UNIT)
             X = SparseRows(stored.indptr, stored.indices, weights, stored.n_columns)
-            votes = known.votes(known.nearest(X, start if self.are_known else -1), self.power, self.weight)
+            votes = known.votes(known.nearest(X, self.own[start:stop], SEARCH), _POWER, _WEIGHT)
             lists = np.empty((stop - start, self.n_alike), np.int32)
             look_alikes(votes.csr(), X.csr(), self.postings.csr(), votes.n_columns, lists)
             sums.append(lists=lists)
 
 
 _SLAB = 512
+
+
+def word_labels(known: KnownDocuments, n_threads: int | None = None) -> SparseRows:
+    """(D, L) float32: for each word the few labels that it speaks for most: a memory of these documents."""
+    X, Y = known.X, known.Y
+    weights = X.values_as(np.float32) / np.float32(UNIT)
+    moment = CrossMoment.zero(Y.n_columns, X.n_columns)
+    moment.add(SparseRows(X.indptr, X.indices, weights, X.n_columns), Y)
+    moment = moment.cut()
+    C = scaled(moment.by_word(n_threads), scale(moment.lengths(), _MEMORY))
+    indptr, labels, values = largest_entries(C.csr(), _POSTINGS)
+    return SparseRows(indptr, labels, values, Y.n_columns)
 
 
 @dataclass(frozen=True)

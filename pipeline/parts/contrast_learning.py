@@ -16,13 +16,11 @@ from ..passes.runner import Runner
 from ..passes.stages import Gatherer, Layout, Price, Stage
 from ..passes.work import hollow
 from ..types import Array
-from . import cross_kernels
 from .choosing import Chosen, Contest, finished
-from .contrast import Classifiers, Contrast, LookAlikes, bonus_of
+from .contrast import Classifiers, Contrast, LookAlikes, bonus_of, word_labels
 from .contrast_kernels import margins, pairs_by_label, places_by_score
-from .memory import Memory
-from .neighbours import KnownDocuments, Neighbours
-from .part import Choice, Context, Scale, Scorer, half
+from .neighbours import known_documents
+from .part import Choice, Context, Scale, half
 from .selection import Shortlists
 from .training_words import TrainingWords
 
@@ -37,12 +35,12 @@ MOST_PRODUCTS = 600_000_000
 """Words of all documents of all classifiers together; with more, documents have fewer look-alikes."""
 _FEW_PRODUCTS = 20_000_000
 """Up to so many, several values of C are tried."""
-_POSTINGS = 256
-"""Labels that a word speaks for."""
 _RANGES = 64
 _LITTLE = 0.02
 """A smaller share of the documents is not given back to the classifiers: nothing would be gained."""
 _SEED = 2**32 + 11
+_FINAL = -1
+"""Group of no document: of the classifiers that a model keeps."""
 
 
 @dataclass(frozen=True)
@@ -73,72 +71,63 @@ class ContrastLearning(Gatherer):
         self.share = min(1.0, 1 / (max(products, 1e-9) * self.n_alike))
         """Of the documents, those that are asked for look-alikes."""
         self.judged: Judged | None = None
-        self.neighbours: Neighbours | None = None
-        self.memory: Memory | None = None
-        self.lists: Array | None = None
-        """(n, m): look-alikes of each document."""
+        self.lists: dict[int, Array] = {}
+        """(n, m): look-alikes of each document, for each group that is judged, and for the final ones."""
         self.learned: Array | None = None
         """Hollow, like the classifiers, once making them was pretended."""
 
     def held(self) -> Sequence[Any]:
-        return [*self.training.held(), self.lists, self.learned]
+        return [*self.training.held(), *self.lists.values(), self.learned]
 
     def details(self) -> dict[str, Any]:
         """Numbers that plans and statistics tell."""
         return {"look_alikes": self.n_alike, "look_alikes_share": round(self.share, 4)}
 
-    def begin(self, judged: Judged | None, scorers: Sequence[Scorer]) -> None:
-        """Go on from what all other parts have learned."""
-        self.judged = judged
-        by_name = {scorer.name: scorer for scorer in scorers}
-        neighbours, memory = by_name.get("neighbours"), by_name.get("memory")
-        self.neighbours = neighbours if isinstance(neighbours, Neighbours) else None
-        self.memory = memory if isinstance(memory, Memory) else None
-
     # -- look-alikes ----------------------------------------------------------------------------------------
 
     def find(self, runner: Runner) -> None:
-        """Find the look-alikes of all documents."""
+        """Find the look-alikes of all documents.
+
+        Documents that are judged speak for nobody's look-alikes: their labels would become those that their
+        neighbours are told not to carry.
+        """
+        judged = self.judged
+        if judged is None:
+            return
+        for group in range(len(judged.ends) - 1):
+            self.lists[group] = self._look_alikes(runner, judged.groups == group)
+        if len(judged.ends) > 2:  # folds: all documents are judged
+            self.lists[_FINAL] = self._look_alikes(runner)
+
+    def _look_alikes(self, runner: Runner, left_out: Array | None = None) -> Array:
+        """(n, m): look-alikes of all documents, by those that are not left out."""
         block = self.training.joined()
         n = block.X.n_rows
-        if self.judged is None or not n:
-            return
-        given = self.neighbours
-        known = KnownDocuments(block.X, block.Y) if given is None else given.known
-        memory = self.memory
-        if memory is None:
-            none = np.zeros(block.X.n_columns + 1, np.int64)
-            postings = SparseRows(none, np.zeros(0, np.int32), np.zeros(0, np.float32), block.Y.n_columns)
-        else:
-            indptr, labels, values = cross_kernels.largest_entries(memory.C.csr(), _POSTINGS)
-            postings = SparseRows(indptr, labels, values, block.Y.n_columns)
-        power, weight = (4.0, 1.0) if given is None else (given.power, given.weight)
-        asked = self._asked(n)
-        X = block.X if asked is None else block.X.take(asked)
-        are_known = known.X.n_rows == n and asked is None
-        work = LookAlikes(X, known, known.index, postings, power, weight, self.n_alike, are_known)
+        known, rows = known_documents(block, left_out)
+        own = np.full(n, -1, np.int32)
+        own[rows] = np.arange(len(rows), dtype=np.int32)
+        asked = np.flatnonzero(hash_uniform(np.arange(n), _SEED) < self.share)
+        X = block.X if len(asked) == n else block.X.take(asked)
+        postings = word_labels(known, self.context.n_threads)
+        work = LookAlikes(X, own[asked], known, known.index, postings, self.n_alike)
         ranges = Ranges.of_work(np.diff(X.indptr) + 1, _RANGES)
         lists = runner.run(work, ranges, ranges.segments()).joined("lists")
-        if asked is not None:
-            every = np.full((n, self.n_alike), -1, np.int32)
-            every[asked] = lists
-            lists = every
-        self.lists = lists
-
-    def _asked(self, n: int) -> Array | None:
-        """Documents that are asked for look-alikes; None for all."""
-        if self.share >= 1:
-            return None
-        return np.flatnonzero(hash_uniform(np.arange(n), _SEED) < self.share)
+        if len(asked) == n:
+            return lists
+        every = np.full((n, self.n_alike), -1, np.int32)
+        every[asked] = lists
+        return every
 
     # -- classifiers, and choices ---------------------------------------------------------------------------
 
-    def solve(self, runner: Runner, skip: Array, cost: float) -> tuple[SparseRows, Array]:
-        """Weights (L, D) and biases of all classifiers; the documents to skip are no part of them."""
-        assert self.lists is not None
+    def solve(self, runner: Runner, group: int, cost: float) -> tuple[SparseRows, Array]:
+        """Weights (L, D) and biases of all classifiers; the documents of the group are no part of them."""
+        assert self.judged is not None
         block = self.training.joined()
         L = block.Y.n_columns
-        indptr, docs = pairs_by_label(self.lists, (block.Y.indptr, block.Y.indices), skip, L)
+        lists = self.lists.get(group, self.lists[0])
+        skip = np.zeros(len(lists), bool) if group == _FINAL else self.judged.groups == group
+        indptr, docs = pairs_by_label(lists, (block.Y.indptr, block.Y.indices), skip, L)
         work = Classifiers(block.X, indptr, docs, cost, self.context.settings.seed)
         # a classifier is sorted even if it has no documents
         ranges = Ranges.of_work(np.diff(indptr) + 1, _RANGES)
@@ -150,12 +139,11 @@ class ContrastLearning(Gatherer):
 
     def finish(self, runner: Runner, chosen: Chosen) -> tuple[Contrast | None, Chosen]:
         """Choose, and make the scorer; None where it helps nothing."""
-        judged, lists = self.judged, self.lists
-        self.judged = None
-        if judged is None or lists is None:
+        judged = self.judged
+        if judged is None or not len(judged.groups):
             return None, chosen
         words = np.diff(self.training.joined().X.indptr)
-        products = float(((lists >= 0).sum(axis=1) * words).sum())
+        products = float(((self.lists[0] >= 0).sum(axis=1) * words).sum())
         costs = COSTS if products <= _FEW_PRODUCTS else (_COST,)
         solved: dict[float, list[tuple[SparseRows, Array]]] = {}
         found: dict[float, Array] = {}
@@ -179,7 +167,7 @@ class ContrastLearning(Gatherer):
             ((W, biases),) = solved[cost]
         else:
             solved.clear()
-            W, biases = self.solve(runner, np.zeros_like(skipped), cost)
+            W, biases = self.solve(runner, _FINAL, cost)
         return Contrast(W, biases, choice["weight"], int(choice["width"])), chosen
 
     def _judge(
@@ -189,7 +177,7 @@ class ContrastLearning(Gatherer):
         lists, X = judged.lists, judged.X
         all_solved, found = [], np.empty(len(lists.labels), np.float32)
         for group, (first, last) in enumerate(zip(judged.ends[:-1], judged.ends[1:], strict=True)):
-            W, biases = self.solve(runner, judged.groups == group, cost)
+            W, biases = self.solve(runner, group, cost)
             some = slice(lists.indptr[first], lists.indptr[last])
             pairs = lists.indptr[first : last + 1] - lists.indptr[first], lists.labels[some]
             own = X.slice(int(first), int(last))
@@ -235,7 +223,7 @@ class FindLookAlikes(Stage):
         self._contrast.find(runner)
 
     def pretend(self, layout: Layout) -> None:
-        self._contrast.lists = hollow(self._contrast.n_docs, self._contrast.n_alike, dtype=np.int32)
+        self._contrast.lists[0] = hollow(self._contrast.n_docs, self._contrast.n_alike, dtype=np.int32)
 
     def price(self, layout: Layout, held: int) -> Price:
         contrast, corpus = self._contrast, self._contrast.context.corpus
@@ -260,7 +248,7 @@ class SolveContrast(Stage):
 
     def pretend(self, layout: Layout) -> None:
         contrast = self._contrast
-        contrast.lists = None
+        contrast.lists.clear()
         contrast.training.sums = None
         contrast.learned = hollow(self._learned_bytes, dtype=np.uint8)
 

@@ -108,7 +108,7 @@ class PartsLearning(Gatherer):
         if self.contrast is None:
             self._put_together(scorers, chosen)
         else:
-            self.contrast.begin(judged, scorers)
+            self.contrast.judged = judged
             self._chosen_parts = scorers, chosen
 
     def finish_contrast(self, runner: Runner) -> None:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from ..jit import jit
 from ..types import Array
 
-MOST_POSTINGS = 8192
-"""Postings after which no further word of a document is looked up, its heaviest words coming first."""
-_SLOTS = 16_384
-"""Of the table of candidates: a power of two, and more than twice as many as there can be candidates."""
-_CANDIDATES = 64
-"""Candidates whose similarity is computed from all words."""
+
+class Search(NamedTuple):
+    """How far documents are searched for."""
+
+    most_postings: int
+    """Postings after which no further word of a document is looked up, its heaviest words coming first."""
+    n_candidates: int
+    """Candidates whose similarity is computed from all words."""
 
 
 @jit
@@ -75,7 +79,7 @@ def nearest(
     known: tuple[Array, Array, Array],
     index: tuple[Array, Array, Array],
     unit: float,
-    first: int,
+    search: tuple[Search, Array],
     found: tuple[Array, Array],
 ) -> None:
     """The documents that are most like each of some others, by the products of their words, best first.
@@ -91,29 +95,31 @@ def nearest(
         Documents among which they are found, with weights that are `unit` times as large.
     index
         Their `postings`.
-    first
-        Number among the known documents of the first of x: none is its own neighbour. Below 0: none is known.
+    search
+        How far to search; and for each document its own number among the known ones, which is not to be
+        found, or -1.
     found
         docs (n, k) int32, -1 where there are fewer; similarities (n, k) float32, 0 there. Written here.
 
     Notes
     -----
-    Cost: for each document about 8,192 additions into a table that stays in cache, and 64 sparse products.
+    Cost: for each document an addition for each posting, and a sparse product for each candidate.
     """
     x_indptr, x_indices, x_values = x
     k_indptr, k_indices, k_values = known
     indptr, docs, values = index
+    (most_postings, n_candidates), own = search
     sums = np.zeros(len(k_indptr) - 1, np.float32)
-    used = np.empty(min(len(sums), 2 * MOST_POSTINGS), np.int32)
+    used = np.empty(len(sums), np.int32)
     row = np.zeros(len(indptr) - 1, np.float32)
-    candidates, scores = np.empty(_CANDIDATES, np.int32), np.empty(_CANDIDATES, np.float32)
+    candidates, scores = np.empty(n_candidates, np.int32), np.empty(n_candidates, np.float32)
     for d in range(len(x_indptr) - 1):
         start, stop = x_indptr[d], x_indptr[d + 1]
         n_used, n_postings = 0, 0
         for place in np.argsort(-x_values[start:stop], kind="mergesort"):
             word, weight = x_indices[start + place], x_values[start + place]
             # of no weight are the words that others outweigh by more than single precision can tell
-            if n_postings > MOST_POSTINGS or not weight > 0:
+            if n_postings > most_postings or not weight > 0:
                 break
             for posting in range(indptr[word], indptr[word + 1]):
                 doc = docs[posting]
@@ -126,7 +132,7 @@ def nearest(
         for i in range(n_used):
             doc, score = used[i], sums[used[i]]
             sums[doc] = 0
-            if score > scores[-1] and (doc != first + d or first < 0):
+            if score > scores[-1] and doc != own[d]:
                 _insert(doc, score, candidates, scores)
         for entry in range(start, stop):
             row[x_indices[entry]] = x_values[entry]

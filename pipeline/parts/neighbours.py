@@ -14,12 +14,13 @@ from typing import Any, Self
 import numpy as np
 
 from ..corpus.rows import SparseRows
+from ..corpus.store import Block
 from ..moments.topics import MomentTopics
 from ..passes.cost import corpus_size
 from ..passes.work import hollow
 from ..tasks import map_tasks
 from ..types import CSR, Array
-from .neighbour_kernels import count_votes, nearest, postings, sort_rows
+from .neighbour_kernels import Search, count_votes, nearest, postings, sort_rows
 from .part import Choice, Context, Making, Part, Scale, Scorer, Stored, Trial, Words
 from .selection import Shortlists
 from .terms import Side, Sparse, Term
@@ -29,6 +30,7 @@ POWERS = (1.0, 2.0, 4.0, 8.0)
 WEIGHTS = Scale((0.0, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 2.0, 5.0))
 COUNT = 20
 """Neighbours that vote."""
+SEARCH = Search(most_postings=8192, n_candidates=64)
 MOST_WORDS = 16_000_000
 """Words of the documents that a model keeps: 96 MB, and as much again to look them up by."""
 _POSTINGS = 512
@@ -58,17 +60,20 @@ class KnownDocuments:
         known.__dict__["index"] = index
         return known
 
-    def nearest(self, X: SparseRows, first: int = -1) -> tuple[Array, Array]:
+    def nearest(
+        self, X: SparseRows, own: Array | None = None, search: Search = SEARCH
+    ) -> tuple[Array, Array]:
         """The nearest documents of each row of X~, (n, `COUNT`), and how similar they are.
 
         Parameters
         ----------
-        first
-            Number of the first row where they are known documents themselves, which is not to be found.
+        own
+            (n,) int32: number of each row among the known documents, which is not to be found; -1 for none.
         """
         found = np.empty((X.n_rows, COUNT), np.int32), np.empty((X.n_rows, COUNT), np.float32)
         x = X.indptr, X.indices, X.values_as(np.float32)
-        nearest(x, _triple(self.X), self.index, float(UNIT), first, found)
+        own = np.full(X.n_rows, -1, np.int32) if own is None else own
+        nearest(x, _triple(self.X), self.index, float(UNIT), (search, own), found)
         return found
 
     def votes(self, found: tuple[Array, Array], power: float, weight: float = 1.0) -> SparseRows:
@@ -80,6 +85,24 @@ class KnownDocuments:
 
 def _triple(X: SparseRows) -> CSR:
     return X.indptr, X.indices, X.values_as(np.uint16)
+
+
+def known_documents(block: Block, left_out: Array | None = None) -> tuple[KnownDocuments, Array]:
+    """As many documents as a budget allows, those with rare labels first; and their numbers in the block.
+
+    Parameters
+    ----------
+    left_out
+        (n,) bool: documents that are not to be known.
+    """
+    rows = np.arange(block.X.n_rows) if left_out is None else np.flatnonzero(~left_out)
+    X, Y = (block.X, block.Y) if left_out is None else (block.X.take(rows), block.Y.take(rows))
+    counts = np.bincount(Y.indices, minlength=Y.n_columns)  # what was left out does not count
+    sampling = Sampling.of(counts, X.nnz, X.n_rows, MOST_WORDS)
+    if np.isinf(sampling.rare):
+        return KnownDocuments(X, Y), rows
+    own = sampling.rows(X, Y)
+    return KnownDocuments(X.take(own), Y.take(own)), rows[own]
 
 
 @dataclass(frozen=True)
@@ -175,14 +198,8 @@ class NeighboursPart(Part):
         return {"weight": WEIGHTS, "power": POWERS}
 
     def known(self) -> KnownDocuments:
-        """The documents that a model keeps: as many as a budget allows, those with rare labels first."""
-        block = self.training.joined()
-        counts = np.bincount(block.Y.indices, minlength=block.Y.n_columns)  # what was left out does not count
-        sampling = Sampling.of(counts, block.X.nnz, block.X.n_rows, MOST_WORDS)
-        if np.isinf(sampling.rare):
-            return KnownDocuments(block.X, block.Y)
-        rows = sampling.rows(block.X, block.Y)
-        return KnownDocuments(block.X.take(rows), block.Y.take(rows))
+        """The documents that a model keeps."""
+        return known_documents(self.training.joined())[0]
 
     def trial(self, documents: Words) -> Trial:
         known = self.known()
