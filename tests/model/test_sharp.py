@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import shutil
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from threepass.parts import contrast_learning, training_words
 from threepass.parts.contrast import Contrast
 from threepass.parts.memory import MemoryPart
 from threepass.parts.neighbours import NeighboursPart
+from threepass.parts.training_words import UNIT
 from threepass.passes.checkpoints import RunDirectory
 
 PAIRS, COMMON = 20, 20
@@ -145,6 +147,43 @@ def test_fit__classifiers_are_of_all_documents(corpus: Corpus, monkeypatch: pyte
     assert len(solved) == n_costs
     assert less.fit_stats_["choice"] == whole.fit_stats_["choice"]
     assert not np.array_equal(contrast_of(less).biases, contrast_of(whole).biases)
+
+
+@pytest.mark.parametrize(("n", "most_words"), [(1500, 10**6), (200, 10**6), (200, 1500)])
+def test_fit__classifiers_that_judge_have_not_seen_the_documents(
+    n: int, most_words: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a tenth, of folds, and of folds of which few documents are gathered."""
+    monkeypatch.setattr(training_words, "MOST_WORDS", most_words)
+    found: list[tuple[Any, np.ndarray]] = []
+    begin = contrast_learning.ContrastLearning.begin
+
+    def noted(self: Any, judged: Any, scorers: Any) -> None:
+        found.append((judged, dense_rows(self.training.joined().X) / UNIT))
+        begin(self, judged, scorers)
+
+    monkeypatch.setattr(contrast_learning.ContrastLearning, "begin", noted)
+    X, Y = twins(n)
+    labeler().fit(X, Y)
+    ((judged, known),) = found
+    own = dense_rows(judged.X)
+    n_groups = len(judged.ends) - 1
+    assert n_groups == (1 if n == 1500 else 5)
+    seen = 0
+    for group, (start, stop) in enumerate(pairwise(judged.ends)):
+        rows = known[judged.groups == group]
+        products = rows @ own[start:stop].T
+        assert (products.max(axis=1)[rows.any(axis=1)] > 0.999).all()  # each is one of the group
+        assert len(np.unique(products.argmax(axis=1))) >= len(rows) - 5  # those without words are alike
+        seen += len(rows)
+    if most_words < 10**6:
+        assert 0 < seen == len(known) < 100
+    elif n == 200:
+        assert seen == len(known) == Y.any(axis=1).sum()
+    else:
+        assert seen > 100
+        strangers = known[judged.groups < 0] @ own.T
+        assert (strangers.max(axis=1) < 0.999).mean() > 0.99
 
 
 def test_predict_proba__is_that_of_a_plain_rescoring(model: MomentLabeler, documents: Any) -> None:
