@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import shutil
+from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from tests.passes.test_checkpoints import Stop, assert_same, stop_at
 from tests.rows import dense_rows, sparse_rows
 from threepass import Corpus, MomentLabeler, StoreError, ingest_matrices
 from threepass.model.predictor import Predictor
-from threepass.parts import contrast_learning, training_words
+from threepass.parts import contrast_learning, neighbours, training_words
 from threepass.parts.contrast import Contrast
 from threepass.parts.memory import MemoryPart
 from threepass.parts.neighbours import NeighboursPart
@@ -46,6 +47,14 @@ def twins(n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     X[::100] = 0
     Y[7::100] = 0
     return X, Y
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _every_part() -> Iterator[None]:
+    """Neighbours have a vote whatever is chosen otherwise, so that models have every part."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(neighbours, "WEIGHTS", (0.5,))
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -365,9 +374,15 @@ def test_forged__arrays(saved: Path, tmp_path: Path, name: str, change: Any, why
 
 
 def test_fit__threads_do_not_change_a_bit(corpus: Corpus, model: MomentLabeler) -> None:
-    two = labeler(n_jobs=2).fit(corpus)
+    """And it tells how far it is in documents, and in labels."""
+    calls: list[tuple[str, float, float]] = []
+    two = labeler(n_jobs=2).fit(corpus, progress=lambda *call: calls.append(call))
     assert two.fit_stats_["choice"] == model.fit_stats_["choice"]
     assert_same(two, model)
+    counted = {name: (max(d for n, d, _ in calls if n == name), total) for name, _, total in calls if total}
+    n_labelled = int((twins(1500)[1].sum(axis=1) > 0).sum())
+    assert counted["look-alikes"] == (n_labelled, n_labelled)
+    assert counted["contrast"] == (L, L)
 
 
 @pytest.mark.parametrize("stage", ["look-alikes", "contrast"])
@@ -395,18 +410,9 @@ def test_fit_to__goes_on_after_an_interruption(
     assert [path.name for path in tmp_path.iterdir()] == ["m.zarr"]
 
 
-def test_fit__tells_its_progress(corpus: Corpus) -> None:
-    calls: list[tuple[str, float, float]] = []
-    labeler().fit(corpus, progress=lambda *call: calls.append(call))
-    counted = {name: (max(d for n, d, _ in calls if n == name), total) for name, _, total in calls if total}
-    n_labelled = int((twins(1500)[1].sum(axis=1) > 0).sum())
-    assert counted["look-alikes"] == (n_labelled, n_labelled)
-    assert counted["contrast"] == (L, L)
-
-
 @pytest.mark.parametrize(
     ("n", "chosen_on"),
-    [(n, "5 folds of the training documents") for n in (150, 400)] + [(40, "nothing")],
+    [(n, "5 folds of the training documents") for n in (150, 600)] + [(40, "nothing")],
 )
 def test_fit__small_corpora(n: int, chosen_on: str) -> None:
     X, Y = twins(n)
@@ -429,8 +435,8 @@ def test_fit__folds_of_which_few_documents_are_gathered(monkeypatch: pytest.Monk
     X, Y = twins(150)
     monkeypatch.setattr(training_words, "MOST_WORDS", 1000)
     model = labeler().fit(X, Y)
-    (neighbours,) = [part for part in model.predictor_.blend.parts if part.name == "neighbours"]
-    assert 20 < len(neighbours.arrays()["words/indptr"]) < 100
+    (known,) = [part for part in model.predictor_.blend.parts if part.name == "neighbours"]
+    assert 20 < len(known.arrays()["words/indptr"]) < 100
     assert model.fit_stats_["held_out"]["p@1"] > 0.3
 
 
