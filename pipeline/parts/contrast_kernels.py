@@ -177,7 +177,8 @@ def solve_labels(
         docs = problem.docs[problem.indptr[label] : problem.indptr[label + 1]]
         row = label - first
         if len(docs) and docs.max() > 0:
-            biases[row] = _descend(problem, stopping, label, docs, alpha[: len(docs)], order[: len(docs)], w)
+            room = alpha[: len(docs)], order[: len(docs)]
+            biases[row] = _descend(problem, stopping, label, docs, room, w)
         start = end
         for doc in docs:  # what was not touched is 0
             for entry in range(problem.words[0][abs(doc) - 1], problem.words[0][abs(doc)]):
@@ -197,10 +198,11 @@ def solve_labels(
 
 @jit(fastmath={"reassoc", "contract"})
 def _descend(
-    problem: Problem, stopping: Stopping, label: int, docs: Array, alpha: Array, order: Array, w: Array
+    problem: Problem, stopping: Stopping, label: int, docs: Array, room: tuple[Array, Array], w: Array
 ) -> float:
     """Solve one label into w, which is 0 on entry; returns its bias."""
     indptr, indices, values = problem.words
+    alpha, order = room
     scale = np.float32(1 / problem.unit)
     diagonal = np.float32(0.5 / problem.cost)
     whole = diagonal + np.float32(2)  # rows have unit length, and the one of the bias

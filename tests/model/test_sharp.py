@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import shutil
+from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +19,11 @@ from tests.passes.test_checkpoints import Stop, assert_same, stop_at
 from tests.rows import dense_rows, sparse_rows
 from threepass import Corpus, MomentLabeler, StoreError, ingest_matrices
 from threepass.model.predictor import Predictor
-from threepass.parts import contrast_learning, training_words
+from threepass.parts import contrast_learning, neighbours, training_words
 from threepass.parts.contrast import Contrast
 from threepass.parts.memory import MemoryPart
 from threepass.parts.neighbours import NeighboursPart
+from threepass.parts.training_words import UNIT
 from threepass.passes.checkpoints import RunDirectory
 
 PAIRS, COMMON = 20, 20
@@ -44,6 +47,14 @@ def twins(n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     X[::100] = 0
     Y[7::100] = 0
     return X, Y
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _every_part() -> Iterator[None]:
+    """Neighbours have a vote whatever is chosen otherwise, so that models have every part."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(neighbours, "WEIGHTS", (0.5,))
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -145,6 +156,43 @@ def test_fit__classifiers_are_of_all_documents(corpus: Corpus, monkeypatch: pyte
     assert len(solved) == n_costs
     assert less.fit_stats_["choice"] == whole.fit_stats_["choice"]
     assert not np.array_equal(contrast_of(less).biases, contrast_of(whole).biases)
+
+
+@pytest.mark.parametrize(("n", "most_words"), [(1500, 10**6), (200, 10**6), (200, 1500)])
+def test_fit__classifiers_that_judge_have_not_seen_the_documents(
+    n: int, most_words: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a tenth, of folds, and of folds of which few documents are gathered."""
+    monkeypatch.setattr(training_words, "MOST_WORDS", most_words)
+    found: list[tuple[Any, np.ndarray]] = []
+    begin = contrast_learning.ContrastLearning.begin
+
+    def noted(self: Any, judged: Any, scorers: Any) -> None:
+        found.append((judged, dense_rows(self.training.joined().X) / UNIT))
+        begin(self, judged, scorers)
+
+    monkeypatch.setattr(contrast_learning.ContrastLearning, "begin", noted)
+    X, Y = twins(n)
+    labeler().fit(X, Y)
+    ((judged, known),) = found
+    own = dense_rows(judged.X)
+    n_groups = len(judged.ends) - 1
+    assert n_groups == (1 if n == 1500 else 5)
+    seen = 0
+    for group, (start, stop) in enumerate(pairwise(judged.ends)):
+        rows = known[judged.groups == group]
+        products = rows @ own[start:stop].T
+        assert (products.max(axis=1)[rows.any(axis=1)] > 0.999).all()  # each is one of the group
+        assert len(np.unique(products.argmax(axis=1))) >= len(rows) - 5  # those without words are alike
+        seen += len(rows)
+    if most_words < 10**6:
+        assert 0 < seen == len(known) < 100
+    elif n == 200:
+        assert seen == len(known) == Y.any(axis=1).sum()
+    else:
+        assert seen > 100
+        strangers = known[judged.groups < 0] @ own.T
+        assert (strangers.max(axis=1) < 0.999).mean() > 0.99
 
 
 def test_predict_proba__is_that_of_a_plain_rescoring(model: MomentLabeler, documents: Any) -> None:
@@ -326,9 +374,15 @@ def test_forged__arrays(saved: Path, tmp_path: Path, name: str, change: Any, why
 
 
 def test_fit__threads_do_not_change_a_bit(corpus: Corpus, model: MomentLabeler) -> None:
-    two = labeler(n_jobs=2).fit(corpus)
+    """And it tells how far it is in documents, and in labels."""
+    calls: list[tuple[str, float, float]] = []
+    two = labeler(n_jobs=2).fit(corpus, progress=lambda *call: calls.append(call))
     assert two.fit_stats_["choice"] == model.fit_stats_["choice"]
     assert_same(two, model)
+    counted = {name: (max(d for n, d, _ in calls if n == name), total) for name, _, total in calls if total}
+    n_labelled = int((twins(1500)[1].sum(axis=1) > 0).sum())
+    assert counted["look-alikes"] == (n_labelled, n_labelled)
+    assert counted["contrast"] == (L, L)
 
 
 @pytest.mark.parametrize("stage", ["look-alikes", "contrast"])
@@ -356,18 +410,9 @@ def test_fit_to__goes_on_after_an_interruption(
     assert [path.name for path in tmp_path.iterdir()] == ["m.zarr"]
 
 
-def test_fit__tells_its_progress(corpus: Corpus) -> None:
-    calls: list[tuple[str, float, float]] = []
-    labeler().fit(corpus, progress=lambda *call: calls.append(call))
-    counted = {name: (max(d for n, d, _ in calls if n == name), total) for name, _, total in calls if total}
-    n_labelled = int((twins(1500)[1].sum(axis=1) > 0).sum())
-    assert counted["look-alikes"] == (n_labelled, n_labelled)
-    assert counted["contrast"] == (L, L)
-
-
 @pytest.mark.parametrize(
     ("n", "chosen_on"),
-    [(n, "5 folds of the training documents") for n in (150, 400)] + [(40, "nothing")],
+    [(n, "5 folds of the training documents") for n in (150, 600)] + [(40, "nothing")],
 )
 def test_fit__small_corpora(n: int, chosen_on: str) -> None:
     X, Y = twins(n)
@@ -390,8 +435,8 @@ def test_fit__folds_of_which_few_documents_are_gathered(monkeypatch: pytest.Monk
     X, Y = twins(150)
     monkeypatch.setattr(training_words, "MOST_WORDS", 1000)
     model = labeler().fit(X, Y)
-    (neighbours,) = [part for part in model.predictor_.blend.parts if part.name == "neighbours"]
-    assert 20 < len(neighbours.arrays()["words/indptr"]) < 100
+    (known,) = [part for part in model.predictor_.blend.parts if part.name == "neighbours"]
+    assert 20 < len(known.arrays()["words/indptr"]) < 100
     assert model.fit_stats_["held_out"]["p@1"] > 0.3
 
 

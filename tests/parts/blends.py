@@ -10,7 +10,7 @@ from threepass.corpus.rows import SparseRows
 from threepass.moments.posterior import TopicModel
 from threepass.parts.blend import Blend, DocumentFeatures, ScoringSizes
 from threepass.parts.memory import Memory
-from threepass.parts.part import Scorer
+from threepass.parts.part import Scorer, Words
 from threepass.parts.refined import Refined
 from threepass.parts.ridge import Basis, Ridge
 from threepass.parts.terms import Side

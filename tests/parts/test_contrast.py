@@ -20,7 +20,9 @@ from threepass.parts import contrast as parts
 from threepass.parts import contrast_kernels as kernels
 from threepass.parts.contrast import STOPPING, Classifiers, Contrast, LookAlikes, Pieces, bonus_of
 from threepass.parts.contrast_kernels import Problem, Stopping
+from threepass.parts.contrast_learning import Judged, _ContrastTrial
 from threepass.parts.neighbours import COUNT, KnownDocuments
+from threepass.parts.selection import Shortlists
 from threepass.parts.training_words import UNIT, stored_weights
 from threepass.passes.executors import Threads
 from threepass.passes.kept_sums import read_partial, write_partial
@@ -30,6 +32,7 @@ from threepass.passes.runner import Runner
 EXACT = Stopping(epochs=1000, gradient=1e-4, least=1e-9)
 """Nearly."""
 SEED = 5
+CHOSEN = {"weight": 1.0, "width": 4.0, "cost": 3.0}
 
 
 def quarters(*shape: int, seed: int, density: float = 0.5) -> np.ndarray:
@@ -337,6 +340,32 @@ def test_load__refuses_what_cannot_be_right(name: str, change: Any, error: str) 
         Contrast.load(damaged, moments)
 
 
+# -- choices ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("choice", [{"weight": 0.3, "width": 2.0, "cost": 1.0}, CHOSEN])
+def test_trial__is_what_the_scorer_would_add(choice: dict[str, float]) -> None:
+    """To the best labels of each document, as many as the width says."""
+    rng = np.random.default_rng(0)
+    lengths = np.array([0, 5, 1, 9, 2])
+    indptr = np.concatenate([[0], np.cumsum(lengths)])
+    n = int(indptr[-1])
+    ones = np.ones(n, np.float32)
+    lists = Shortlists(indptr, rng.integers(30, size=n).astype(np.int32), ones > 0, ones)
+    scores = rng.integers(0, 4, n).astype(np.float32)
+    margins = {cost: 2 * rng.standard_normal(n, dtype=np.float32) for cost in (1.0, 3.0)}
+    judged = Judged(lists, scores, sparse_rows(np.ones((5, 2)), np.float32), np.array([0, 5]), np.zeros(5))
+    places = kernels.places_by_score(indptr, scores)
+    ref = scores.astype(float)
+    for start, stop in pairwise(indptr):
+        for pair, place in zip(range(start, stop), naive.places(scores[start:stop]), strict=True):
+            if place < choice["width"]:
+                ref[pair] += choice["weight"] * (1 + np.clip(margins[choice["cost"]][pair], -1, 1))
+    kept = scores.copy()
+    np.testing.assert_allclose(_ContrastTrial(judged, margins, places).scores(choice), ref, rtol=1e-5)
+    np.testing.assert_array_equal(judged.scores, kept)
+
+
 # -- passes over ranges -----------------------------------------------------------------------------------
 
 
@@ -355,6 +384,7 @@ def test_ranges__cover_all_numbers_once(work: list[int], count: int, large: int)
     rows = [row for block in blocks for row in range(block.first_row, block.first_row + block.X.n_rows)]
     assert rows == list(range(len(amounts)))
     assert [segment.n_docs for segment in segments] == [block.X.n_rows for block in blocks]
+    assert not work or all(segment.n_docs for segment in segments)
     share = amounts.sum() / count
     for start, stop in pairwise(ranges.ends):  # but for one number that has more than its share
         assert amounts[start:stop].sum() <= share + amounts[start:stop].max(initial=0)

@@ -194,11 +194,15 @@ def test_training_words__most_that_there_ever_are(monkeypatch: pytest.MonkeyPatc
     assert TrainingWords(limited(context_of(X, Y), 10**6)).n_words == 300
 
 
-def test_give_back__held_out_documents_come_last_and_all_of_them() -> None:
+@pytest.mark.parametrize("joined_before", [False, True])
+def test_give_back__held_out_documents_come_last_and_all_of_them(joined_before: bool) -> None:
     X, Y = labelled_by_words(200)
     # their number in the corpus is the lowest
-    training = gathered(X, Y, np.count_nonzero(X) // 5, slice(100, 200), slice(50, 100))
-    before = training.joined()
+    most = np.count_nonzero(X) // 5
+    training, twin = (gathered(X, Y, most, slice(100, 200), slice(50, 100)) for _ in range(2))
+    before = twin.joined()
+    if joined_before:
+        training.joined()
     training.give_back(block_of(X[:50], Y[:50]))
     after = training.joined()
     labelled = Y[:50].any(axis=1)
