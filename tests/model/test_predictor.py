@@ -87,7 +87,7 @@ def test_load__does_what_the_estimator_does(model: MomentLabeler, saved: Path) -
     assert predictor.threshold == model.threshold_
     assert predictor.scores_mean == model.scores_mean_
     assert "topics" in predictor._repr_html_()
-    assert repr(predictor) == "<Predictor: 23 terms, 7 labels, head blend>"
+    assert repr(predictor) == "<Predictor: 23 terms, 7 labels, head sharp>"
     assert predictor == predictor
     assert len({predictor, model.predictor_}) == 2  # told apart by what they are, not by their arrays
     assert predictor_of(predictor) is predictor

@@ -141,15 +141,14 @@ def test_fit__classifiers_are_of_all_documents(corpus: Corpus, monkeypatch: pyte
     solved: list[int] = []
     solve = contrast_learning.ContrastLearning.solve
 
-    def noted(self: Any, runner: Any, skip: np.ndarray, cost: float) -> Any:
-        solved.append(int(skip.sum()))
-        return solve(self, runner, skip, cost)
+    def noted(self: Any, runner: Any, group: int, cost: float) -> Any:
+        solved.append(group)
+        return solve(self, runner, group, cost)
 
     monkeypatch.setattr(contrast_learning.ContrastLearning, "solve", noted)
     whole = labeler().fit(corpus)
     n_costs = len(contrast_learning.COSTS)
-    assert min(solved[:n_costs]) > 100
-    assert solved[n_costs:] == [0]
+    assert solved == [0] * n_costs + [contrast_learning._FINAL]
     solved.clear()
     monkeypatch.setattr(contrast_learning, "_LITTLE", 1.0)
     less = labeler().fit(corpus)
@@ -165,19 +164,29 @@ def test_fit__classifiers_that_judge_have_not_seen_the_documents(
     """Of a tenth, of folds, and of folds of which few documents are gathered."""
     monkeypatch.setattr(training_words, "MOST_WORDS", most_words)
     found: list[tuple[Any, np.ndarray]] = []
-    begin = contrast_learning.ContrastLearning.begin
+    left_out: list[np.ndarray] = []
+    find, known_documents = contrast_learning.ContrastLearning.find, contrast_learning.known_documents
 
-    def noted(self: Any, judged: Any, scorers: Any) -> None:
-        found.append((judged, dense_rows(self.training.joined().X) / UNIT))
-        begin(self, judged, scorers)
+    def noted(self: Any, runner: Any) -> None:
+        found.append((self.judged, dense_rows(self.training.joined().X) / UNIT))
+        find(self, runner)
 
-    monkeypatch.setattr(contrast_learning.ContrastLearning, "begin", noted)
+    def known_of(block: Any, some: Any = None) -> Any:
+        left_out.append(some)
+        return known_documents(block, some)
+
+    monkeypatch.setattr(contrast_learning.ContrastLearning, "find", noted)
+    monkeypatch.setattr(contrast_learning, "known_documents", known_of)
     X, Y = twins(n)
     labeler().fit(X, Y)
     ((judged, known),) = found
     own = dense_rows(judged.X)
     n_groups = len(judged.ends) - 1
     assert n_groups == (1 if n == 1500 else 5)
+    # nor do they speak for the look-alikes of those that the classifiers learn from
+    for group, some in enumerate(left_out[:n_groups]):
+        np.testing.assert_array_equal(some, judged.groups == group)
+    assert left_out[n_groups:] == ([None] if n_groups > 1 else [])
     seen = 0
     for group, (start, stop) in enumerate(pairwise(judged.ends)):
         rows = known[judged.groups == group]
@@ -450,7 +459,7 @@ def test_fit__some_documents_are_asked_for_look_alikes(
 
     def noted(self: Any, runner: Any) -> None:
         find(self, runner)
-        found.append(self.lists)
+        found.append(self.lists[0])
 
     monkeypatch.setattr(contrast_learning.ContrastLearning, "find", noted)
     stats = labeler().fit(corpus).fit_stats_

@@ -18,7 +18,15 @@ from tests.rows import dense_rows, sparse_rows
 from threepass.corpus.rows import SparseRows
 from threepass.parts import contrast as parts
 from threepass.parts import contrast_kernels as kernels
-from threepass.parts.contrast import STOPPING, Classifiers, Contrast, LookAlikes, Pieces, bonus_of
+from threepass.parts.contrast import (
+    STOPPING,
+    Classifiers,
+    Contrast,
+    LookAlikes,
+    Pieces,
+    bonus_of,
+    word_labels,
+)
 from threepass.parts.contrast_kernels import Problem, Stopping
 from threepass.parts.contrast_learning import Judged, _ContrastTrial
 from threepass.parts.neighbours import COUNT, KnownDocuments
@@ -404,7 +412,7 @@ def look_alikes() -> LookAlikes:
     weighted = context_of(X, Y).weighting.of(sparse_rows(X, np.float32))
     known = KnownDocuments(stored_weights(weighted), sparse_rows(Y))
     C = sparse_rows(quarters(90, 30, seed=0, density=0.1), np.float32)
-    return LookAlikes(known.X, known, known.index, C, 4.0, 0.5, 6, True)
+    return LookAlikes(known.X, np.arange(150, dtype=np.int32), known, known.index, C, 6)
 
 
 def lists_of(work: LookAlikes, ranges: Ranges, n_threads: int = 1) -> np.ndarray:
@@ -429,7 +437,8 @@ def test_look_alikes_pass__is_the_same_for_any_ranges(
 def test_look_alikes_pass__is_by_votes_and_words(look_alikes: LookAlikes, are_known: bool) -> None:
     """Of 60 documents, so that all others are looked at; itself only where it is not known."""
     known = KnownDocuments(look_alikes.X.slice(0, 60), look_alikes.known.Y.slice(0, 60))
-    work = LookAlikes(known.X, known, known.index, look_alikes.postings, 4.0, 0.5, 6, are_known)
+    own = np.arange(60, dtype=np.int32) if are_known else np.full(60, -1, np.int32)
+    work = LookAlikes(known.X, own, known, known.index, look_alikes.postings, 6)
     X, Y = dense_rows(known.X) / UNIT, dense_rows(known.Y)
     docs, similarities = naive_neighbours.neighbours(X, X, COUNT, 0 if are_known else -1)
     votes = naive_neighbours.votes(docs, similarities, Y, 4.0, 0.5)
@@ -437,8 +446,18 @@ def test_look_alikes_pass__is_by_votes_and_words(look_alikes: LookAlikes, are_kn
     found = lists_of(work, Ranges((0, 25, 60)))
     differ = (found != ref).any(axis=1)  # where rounding decides between neighbours, or between labels
     assert differ.mean() < 0.1
-    other = LookAlikes(known.X, known, known.index, look_alikes.postings, 4.0, 0.5, 6, not are_known)
+    own = np.full(60, -1, np.int32) if are_known else np.arange(60, dtype=np.int32)
+    other = LookAlikes(known.X, own, known, known.index, look_alikes.postings, 6)
     assert (lists_of(other, Ranges((0, 60))) != ref).any(axis=1).mean() > 0.3
+
+
+def test_word_labels__are_a_memory_of_these_documents(look_alikes: LookAlikes) -> None:
+    X, Y = dense_rows(look_alikes.known.X) / UNIT, dense_rows(look_alikes.known.Y)
+    sums = X.T @ Y
+    found = word_labels(look_alikes.known)
+    np.testing.assert_allclose(
+        dense_rows(found), 0.5 * sums / (np.linalg.norm(sums, axis=0) + 1), rtol=1e-4, atol=1e-6
+    )
 
 
 def test_classifiers_pass__is_the_same_for_any_ranges() -> None:

@@ -17,7 +17,15 @@ from tests.rows import dense_rows, sparse_rows
 from threepass.corpus.rows import SparseRows
 from threepass.parts import neighbour_kernels as kernels
 from threepass.parts import neighbours
-from threepass.parts.neighbours import COUNT, POWERS, KnownDocuments, Neighbours, NeighboursPart, renumbered
+from threepass.parts.neighbours import (
+    COUNT,
+    POWERS,
+    SEARCH,
+    KnownDocuments,
+    Neighbours,
+    NeighboursPart,
+    renumbered,
+)
 from threepass.parts.part import Scorer, Words
 from threepass.parts.selection import Shortlists
 from threepass.parts.training_words import UNIT
@@ -89,7 +97,8 @@ def test_nearest__are_those_of_all_products(n: int, m: int, D: int, seed: int) -
 def test_nearest__of_a_known_document_is_never_itself(n: int, first: int, D: int, seed: int) -> None:
     X = whole(n, D, seed)
     Z = X[min(first, n) : first + 9]
-    docs, _ = known_of(X).nearest(sparse_rows(Z, np.float32), first)
+    own = (first + np.arange(len(Z))).astype(np.int32)
+    docs, _ = known_of(X).nearest(sparse_rows(Z, np.float32), own)
     assert not (docs == first + np.arange(len(Z))[:, None]).any()
     np.testing.assert_array_equal(docs, naive.neighbours(Z, X, COUNT, first)[0])
 
@@ -127,7 +136,8 @@ def test_nearest__words_of_no_weight_lead_nowhere() -> None:
     assert rows.values is not None
     rows.values[:6], rows.values[7:] = 0, 1e-45
     found = np.empty((2, 3), np.int32), np.empty((2, 3), np.float32)
-    kernels.nearest.py_func(triple(rows), triple(known.X), known.index, float(UNIT), -1, found)
+    search = SEARCH, np.full(2, -1)
+    kernels.nearest.py_func(triple(rows), triple(known.X), known.index, float(UNIT), search, found)
     assert found[0].tolist() == [[-1, -1, -1], [0, 1, -1]]
 
 

@@ -155,7 +155,7 @@ class LengthTrial(Trial):
         return np.asarray(self.shares[rows] @ self.rates[0].T)
 
     def at(self, lists: Shortlists) -> dict[str, np.ndarray]:
-        return {"shares": np.concatenate([lists.products(self.shares, rates) for rates in self.rates])}
+        return {"shares": np.stack([lists.products(self.shares, rates) for rates in self.rates])}
 
 
 class LengthPart(Part):
