@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from ..corpus.rows import SparseRows
-from ..corpus.split import hash_uniform
 from ..passes.cost import Cost, corpus_size
 from ..passes.ranges import Ranges
 from ..passes.runner import Runner
@@ -22,23 +21,20 @@ from .contrast_kernels import margins, pairs_by_label, places_by_score
 from .neighbours import known_documents
 from .part import Choice, Context, Scale, half
 from .selection import Shortlists
-from .training_words import TrainingWords
+from .training_words import FEWEST_ALIKE, MOST_PRODUCTS, TrainingWords
 
 COSTS = (0.3, 1.0, 3.0)
 """Values of C to try where there is little to solve."""
 _COST = 1.0
 WEIGHTS = Scale((0.0, 0.05, 0.1, 0.15, 0.2, 0.3, 0.5, 0.7, 1.0, 1.4))
-WIDTHS = (10, 20, 30)
-MOST_ALIKE, _FEWEST_ALIKE = 30, 10
-"""Look-alikes of a document."""
-MOST_PRODUCTS = 600_000_000
-"""Words of all documents of all classifiers together; with more, documents have fewer look-alikes."""
+WIDTHS = (5, 10, 20)
+MOST_ALIKE = 30
+"""Look-alikes of a document, at most: fewer where there are many words."""
 _FEW_PRODUCTS = 20_000_000
 """Up to so many, several values of C are tried."""
 _RANGES = 64
 _LITTLE = 0.02
 """A smaller share of the documents is not given back to the classifiers: nothing would be gained."""
-_SEED = 2**32 + 11
 _FINAL = -1
 """Group of no document: of the classifiers that a model keeps."""
 
@@ -65,11 +61,9 @@ class ContrastLearning(Gatherer):
         self.context = context
         self.training = context.share(TrainingWords)
         size = corpus_size(context.corpus)
-        self.n_docs = max(1, round(size.n_docs * min(1.0, self.training.n_words / max(1, size.x_nnz))))
-        products = self.training.n_words / MOST_PRODUCTS
-        self.n_alike = int(max(_FEWEST_ALIKE, min(MOST_ALIKE, 1 / max(products, 1e-9))))
-        self.share = min(1.0, 1 / (max(products, 1e-9) * self.n_alike))
-        """Of the documents, those that are asked for look-alikes."""
+        self.n_docs = max(1, round(size.n_docs * self.training.share))
+        affordable = MOST_PRODUCTS / max(1, self.training.n_words) - size.y_nnz / max(1, size.n_docs)
+        self.n_alike = round(max(FEWEST_ALIKE, min(MOST_ALIKE, affordable)))
         self.judged: Judged | None = None
         self.lists: dict[int, Array] = {}
         """(n, m): look-alikes of each document, for each group that is judged, and for the final ones."""
@@ -81,7 +75,7 @@ class ContrastLearning(Gatherer):
 
     def details(self) -> dict[str, Any]:
         """Numbers that plans and statistics tell."""
-        return {"look_alikes": self.n_alike, "look_alikes_share": round(self.share, 4)}
+        return {"look_alikes": self.n_alike, "contrast_share": round(self.training.share, 4)}
 
     # -- look-alikes ----------------------------------------------------------------------------------------
 
@@ -106,17 +100,10 @@ class ContrastLearning(Gatherer):
         known, rows = known_documents(block, left_out)
         own = np.full(n, -1, np.int32)
         own[rows] = np.arange(len(rows), dtype=np.int32)
-        asked = np.flatnonzero(hash_uniform(np.arange(n), _SEED) < self.share)
-        X = block.X if len(asked) == n else block.X.take(asked)
         postings = word_labels(known, self.context.n_threads)
-        work = LookAlikes(X, own[asked], known, known.index, postings, self.n_alike)
-        ranges = Ranges.of_work(np.diff(X.indptr) + 1, _RANGES)
-        lists = runner.run(work, ranges, ranges.segments()).joined("lists")
-        if len(asked) == n:
-            return lists
-        every = np.full((n, self.n_alike), -1, np.int32)
-        every[asked] = lists
-        return every
+        work = LookAlikes(block.X, own, known, known.index, postings, self.n_alike)
+        ranges = Ranges.of_work(np.diff(block.X.indptr) + 1, _RANGES)
+        return runner.run(work, ranges, ranges.segments()).joined("lists")
 
     # -- classifiers, and choices ---------------------------------------------------------------------------
 
@@ -204,7 +191,7 @@ class _ContrastTrial:
     def chosen(self) -> dict[str, float]:
         """The best weight, width and C; the weight is 0 where none is better."""
         costs = tuple(self.margins)
-        start = {"weight": 0.0, "width": float(min(WIDTHS)), "cost": _COST}
+        start = {"weight": 0.0, "width": 10.0, "cost": _COST}
         options = {"weight": WEIGHTS, "width": tuple(map(float, WIDTHS)), "cost": costs}
         contest = Contest(self.judged.lists, self.scores)
         choice = contest.climb(start, options)
@@ -231,7 +218,7 @@ class FindLookAlikes(Stage):
         lists = 2 * 4 * contrast.n_docs * contrast.n_alike
         index = 6 * words
         tasks = layout.at_a_time * (4 * corpus.n_labels + 4 * corpus.n_terms)
-        work = contrast.share * contrast.n_docs * 12 * 16_000
+        work = contrast.n_docs * 12 * 8_000
         return Price(self.name, held + lists + index, working=tasks, cost=Cost(gathered=work))
 
 
@@ -258,12 +245,12 @@ class SolveContrast(Stage):
         contrast = self._contrast
         size = corpus_size(contrast.context.corpus)
         each = 1 + size.y_nnz / max(1, size.n_docs)
-        return round(6 * min(contrast.training.n_words * (contrast.share * contrast.n_alike + each), 8e7))
+        return round(6 * min(contrast.training.n_words * (contrast.n_alike + each), 8e7))
 
     def price(self, layout: Layout, held: int) -> Price:
         contrast, corpus = self._contrast, self._contrast.context.corpus
         size = corpus_size(corpus)
-        pairs = contrast.n_docs * (contrast.share * contrast.n_alike + size.y_nnz / max(1, size.n_docs))
+        pairs = contrast.n_docs * (contrast.n_alike + size.y_nnz / max(1, size.n_docs))
         words = contrast.training.n_words / max(1, contrast.n_docs)
         made = round(8 * pairs) + 3 * self._learned_bytes
         working = layout.at_a_time * 4 * corpus.n_terms

@@ -95,14 +95,16 @@ def known_documents(block: Block, left_out: Array | None = None) -> tuple[KnownD
     left_out
         (n,) bool: documents that are not to be known.
     """
-    rows = np.arange(block.X.n_rows) if left_out is None else np.flatnonzero(~left_out)
-    X, Y = (block.X, block.Y) if left_out is None else (block.X.take(rows), block.Y.take(rows))
-    counts = np.bincount(Y.indices, minlength=Y.n_columns)  # what was left out does not count
-    sampling = Sampling.of(counts, X.nnz, X.n_rows, MOST_WORDS)
-    if np.isinf(sampling.rare):
+    X, Y = block.X, block.Y
+    counts = np.bincount(Y.indices, minlength=Y.n_columns)  # what was not gathered does not count
+    labelled, rarest = Sampling(counts).rarest(Y)
+    sampling = Sampling.of(counts, rarest, np.diff(X.indptr)[labelled], MOST_WORDS)
+    rows = sampling.rows(X, Y)
+    if left_out is not None:
+        rows = rows[~left_out[rows]]
+    if len(rows) == X.n_rows:
         return KnownDocuments(X, Y), rows
-    own = sampling.rows(X, Y)
-    return KnownDocuments(X.take(own), Y.take(own)), rows[own]
+    return KnownDocuments(X.take(rows), Y.take(rows)), rows
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from ..types import Array
 from .scoring_kernels import keep_best
 from .selection_kernels import document_measures, knot_products, make_shortlist, pair_products
 
-_BEST, _DRAWN = 20, 40
+_BEST, _DRAWN = 15, 30
 """Labels of a shortlist that are best by a part, and that are drawn at random."""
 SCORE_BYTES = 8_000_000
 """Scores of all labels that a task holds at a time."""

@@ -18,6 +18,7 @@ from ..corpus.store import Block
 from ..passes.cost import Cost, Needs, Size, corpus_size
 from ..passes.document_hashes import document_hashes
 from ..passes.stages import Gatherer
+from ..passes.sums import Sums
 from ..passes.work import Pass
 from ..types import Array
 from .held_out import Gathered
@@ -26,10 +27,16 @@ from .weighting import Weighting
 
 MOST_WORDS = 96_000_000
 """Words of documents that are gathered: 576 MB."""
+MOST_PRODUCTS = 400_000_000
+"""Words of documents, each as often as contrast has a pair of that document and a label."""
+FEWEST_ALIKE = 10
+"""Look-alikes of a document, at least."""
 UNIT = 65_535
 """A weight of 1 as it is stored; rows have unit length, so that none is larger."""
 _WORD_BYTES = 6
 _SEED = 2**32 + 7
+_BINS = 48
+"""Of label counts, by powers of 2."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,34 +49,66 @@ class Sampling:
     """A document whose rarest label has c documents is kept with probability rare / c."""
 
     @classmethod
-    def of(cls, label_counts: Array, n_words: float, n_docs: int, most_words: float) -> Sampling:
-        """The sampling that keeps about `most_words` of `n_words`, and no more.
+    def of(cls, label_counts: Array, rarest: Array, words: Array, most_words: float) -> Sampling:
+        """The sampling that keeps about `most_words`.
 
-        A label keeps min(count, rare) documents of its own at the most, and a document has a label at least.
+        Parameters
+        ----------
+        rarest
+            (k,): documents of the rarest label of some documents.
+        words
+            (k,): how many words these have.
         """
-        share = most_words / max(1.0, n_words)
-        if share >= 1:
+        if words.sum() <= most_words:
             return cls(label_counts)
-        ascending = np.sort(label_counts[label_counts > 0]).astype(np.float64)
-        whole = np.concatenate([[0.0], np.cumsum(ascending)])
-        left = len(ascending) - np.arange(len(ascending))
-        kept = whole[:-1] + ascending * left  # documents, were `rare` the count of each label in turn
-        first = int(np.searchsorted(kept, share * n_docs, side="right"))
-        if first == len(ascending):
-            return cls(label_counts)
-        return cls(label_counts, float(max(0.0, share * n_docs - whole[first]) / left[first]))
+        order = np.argsort(rarest, kind="stable")
+        counts, words = rarest[order].astype(np.float64), words[order].astype(np.float64)
+        whole = np.concatenate([[0.0], np.cumsum(words)])[:-1]
+        others = np.cumsum((words / counts)[::-1])[::-1]
+        first = int(np.argmax(whole + counts * others > most_words))
+        return cls(label_counts, float(max(0.0, most_words - whole[first]) / others[first]))
+
+    def rarest(self, Y: SparseRows) -> tuple[Array, Array]:
+        """Numbers of the documents that have labels, and how many documents the rarest of these has."""
+        labelled = np.flatnonzero(np.diff(Y.indptr))
+        if not len(labelled):
+            return labelled, labelled
+        return labelled, np.minimum.reduceat(self.label_counts[Y.indices], Y.indptr[labelled])
 
     def rows(self, X: SparseRows, Y: SparseRows) -> Array:
         """Numbers of the documents to keep, those without labels never."""
-        n_labels = np.diff(Y.indptr)
-        labelled = np.flatnonzero(n_labels)
-        if not len(labelled):
-            return labelled
-        rarest = np.minimum.reduceat(self.label_counts[Y.indices], Y.indptr[labelled])
-        if np.isinf(self.rare):
+        labelled, rarest = self.rarest(Y)
+        if np.isinf(self.rare) or not len(labelled):
             return labelled
         draw = hash_uniform(document_hashes(X, Y), _SEED)
         return labelled[draw[labelled] * rarest < self.rare]
+
+
+@dataclass
+class RarestLabelSums(Sums):
+    """Words of documents by their rarest label."""
+
+    words: Array
+    """(_BINS,) float64: bin b is of labels with 2^b documents or more."""
+
+
+@dataclass(frozen=True)
+class RarestLabels(Pass[RarestLabelSums]):
+    """Read 1: how many words there are by how rare labels are, for the sampling."""
+
+    sampling: Sampling
+    name = "rarest labels"
+
+    def needs(self, size: Size) -> Needs:
+        return Needs(8 * _BINS, 8 * _BINS, cost=Cost(gathered=8 * size.y_nnz))
+
+    def zero(self) -> RarestLabelSums:
+        return RarestLabelSums(np.zeros(_BINS))
+
+    def add(self, sums: RarestLabelSums, block: Block) -> None:
+        labelled, rarest = self.sampling.rarest(block.Y)
+        bins = np.frexp(np.maximum(rarest, 1))[1] - 1
+        sums.words += np.bincount(bins, np.diff(block.X.indptr)[labelled], minlength=_BINS)
 
 
 @dataclass(frozen=True)
@@ -110,22 +149,34 @@ class TrainingWords(Gatherer):
     def __init__(self, context: Context) -> None:
         corpus, layout = context.corpus, context.layout
         size = corpus_size(corpus)
-        most = MOST_WORDS
+        labels_each = size.y_nnz / max(1, size.n_docs)
+        most = min(MOST_WORDS, round(MOST_PRODUCTS / (FEWEST_ALIKE + labels_each)))
         if layout.memory_limit is not None:
-            most = min(MOST_WORDS, layout.parts_bytes // (2 * _WORD_BYTES))
+            most = min(most, layout.parts_bytes // (2 * _WORD_BYTES))
         self._shape = corpus.n_terms, corpus.n_labels
-        counts = corpus.stored_label_counts
-        sampling = Sampling.of(counts, size.x_nnz, size.n_docs, most)
-        self.work = GatherWords(context.weighting, sampling, min(most, size.x_nnz))
+        every = Sampling(corpus.stored_label_counts)
+        self.work = GatherWords(context.weighting, every, min(most, size.x_nnz))
+        self._n_all = size.x_nnz
+        self._is_sampled = most < size.x_nnz
         self.sums: Gathered | None = None
         self.documents: Block | None = None
         """All of them, once they are joined."""
 
     def passes(self, read: int) -> Sequence[Pass[Any]]:
+        if read == 1 and self._is_sampled:
+            return [RarestLabels(self.work.sampling)]
         return [self.work] if read == 3 else ()
 
     def take(self, read: int, sums: Sequence[Any]) -> None:
-        (self.sums,) = sums
+        (own,) = sums
+        if read == 3:
+            self.sums = own
+        elif isinstance(own, RarestLabelSums):  # else it is pretended
+            every = self.work.sampling
+            sampling = Sampling.of(
+                every.label_counts, 2.0 ** np.arange(_BINS), own.words, self.work.most_words
+            )
+            self.work = replace(self.work, sampling=sampling)
 
     def give_back(self, held_out: Block) -> None:
         """Put the held-out documents after all others; none of them is left out."""
@@ -141,11 +192,34 @@ class TrainingWords(Gatherer):
         """All documents in one block, in the corpus' order."""
         assert self.sums is not None
         if self.documents is None:
-            self.documents = self.sums.joined(*self._shape)
+            blocks = sorted(self.sums.blocks, key=lambda block: block.first_row)
+            self.sums.blocks = []
+            self.documents = _joined(blocks, *self._shape)
             self.sums.blocks = [self.documents]
         return self.documents
+
+    @property
+    def share(self) -> float:
+        """Share of all words that are gathered, about."""
+        return min(1.0, self.n_words / max(1, self._n_all))
 
     @property
     def n_words(self) -> int:
         """Words that are gathered, about."""
         return self.work.most_words
+
+
+def _joined(blocks: list[Block], n_terms: int, n_labels: int) -> Block:
+    """All documents in one block; each block is let go once it was copied."""
+    lengths = [np.diff(block.X.indptr) for block in blocks]
+    indptr = np.concatenate([[0], np.cumsum(np.concatenate([np.zeros(0, np.int64), *lengths]))])
+    labels = [block.Y for block in blocks] or [
+        SparseRows(np.zeros(1, np.int64), np.zeros(0, np.int32), None, n_labels)
+    ]
+    Y = SparseRows.concatenate(labels)
+    indices, weights, at = np.empty(indptr[-1], np.int32), np.empty(indptr[-1], np.uint16), 0
+    while blocks:
+        X = blocks.pop(0).X
+        indices[at : at + X.nnz], weights[at : at + X.nnz] = X.indices, X.values_as(np.uint16)
+        at += X.nnz
+    return Block(0, 0, SparseRows(indptr.astype(np.int64), indices, weights, n_terms), Y)
