@@ -27,7 +27,7 @@ COSTS = (0.3, 1.0, 3.0)
 """Values of C to try where there is little to solve."""
 _COST = 1.0
 WEIGHTS = Scale((0.0, 0.05, 0.1, 0.15, 0.2, 0.3, 0.5, 0.7, 1.0, 1.4))
-WIDTHS = (5, 10, 20)
+WIDTHS = (10, 15, 20)
 MOST_ALIKE = 30
 """Look-alikes of a document, at most: fewer where there are many words."""
 _FEW_PRODUCTS = 20_000_000
@@ -191,7 +191,7 @@ class _ContrastTrial:
     def chosen(self) -> dict[str, float]:
         """The best weight, width and C; the weight is 0 where none is better."""
         costs = tuple(self.margins)
-        start = {"weight": 0.0, "width": 10.0, "cost": _COST}
+        start = {"weight": 0.0, "width": float(WIDTHS[0]), "cost": _COST}
         options = {"weight": WEIGHTS, "width": tuple(map(float, WIDTHS)), "cost": costs}
         contest = Contest(self.judged.lists, self.scores)
         choice = contest.climb(start, options)

@@ -35,8 +35,8 @@ UNIT = 65_535
 """A weight of 1 as it is stored; rows have unit length, so that none is larger."""
 _WORD_BYTES = 6
 _SEED = 2**32 + 7
-_BINS = 48
-"""Of label counts, by powers of 2."""
+_BINS_EACH, _BINS = 8, 8 * 48
+"""Bins of label counts for each power of 2, and in all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ class RarestLabelSums(Sums):
     """Words of documents by their rarest label."""
 
     words: Array
-    """(_BINS,) float64: bin b is of labels with 2^b documents or more."""
+    """(_BINS,) float64: bin b is of labels with 2^(b / 8) documents or more."""
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ class RarestLabels(Pass[RarestLabelSums]):
 
     def add(self, sums: RarestLabelSums, block: Block) -> None:
         labelled, rarest = self.sampling.rarest(block.Y)
-        bins = np.frexp(np.maximum(rarest, 1))[1] - 1
+        bins = (_BINS_EACH * np.log2(np.maximum(rarest, 1))).astype(np.int64)
         sums.words += np.bincount(bins, np.diff(block.X.indptr)[labelled], minlength=_BINS)
 
 
@@ -174,7 +174,7 @@ class TrainingWords(Gatherer):
         elif isinstance(own, RarestLabelSums):  # else it is pretended
             every = self.work.sampling
             sampling = Sampling.of(
-                every.label_counts, 2.0 ** np.arange(_BINS), own.words, self.work.most_words
+                every.label_counts, 2.0 ** (np.arange(_BINS) / _BINS_EACH), own.words, self.work.most_words
             )
             self.work = replace(self.work, sampling=sampling)
 

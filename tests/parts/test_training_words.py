@@ -16,7 +16,14 @@ from tests.rows import block_of, cut, dense_rows, sparse_rows, summed
 from threepass.corpus.store import Block
 from threepass.parts import training_words
 from threepass.parts.part import Context
-from threepass.parts.training_words import UNIT, GatherWords, Sampling, TrainingWords, stored_weights
+from threepass.parts.training_words import (
+    UNIT,
+    GatherWords,
+    RarestLabels,
+    Sampling,
+    TrainingWords,
+    stored_weights,
+)
 from threepass.parts.weighting import Weighting
 from threepass.passes.stages import Layout
 
@@ -40,25 +47,29 @@ def chances(sampling: Sampling, Y: np.ndarray) -> np.ndarray:
     return np.where(Y.any(axis=1), np.minimum(1.0, sampling.rare / rarest), 0.0)
 
 
+def sampling_of(X: np.ndarray, Y: np.ndarray, most_words: float) -> Sampling:
+    """From each document's rarest label and words."""
+    every = Sampling(Y.sum(axis=0))
+    labelled, rarest = every.rarest(sparse_rows(Y))
+    return Sampling.of(every.label_counts, rarest, (X > 0).sum(axis=1)[labelled], most_words)
+
+
 # -- which are kept ---------------------------------------------------------------------------------------
 
 
 @given(share=st.floats(0.0001, 2), seed=st.integers(0, 20), n_labels=st.integers(1, 30))
-def test_sampling__expects_no_more_words_than_the_budget(share: float, seed: int, n_labels: int) -> None:
+def test_sampling__expects_as_many_words_as_the_budget(share: float, seed: int, n_labels: int) -> None:
     rng = np.random.default_rng(seed)
     Y = (rng.random((60, n_labels)) < rng.random(n_labels) ** 3) * 1
-    counts = Y.sum(axis=0)
-    sampling = Sampling.of(counts, 60 * LENGTH, 60, share * 60 * LENGTH)
-    expected = chances(sampling, Y).sum()
-    assert expected <= share * 60 * (1 + 1e-9)
-    if share >= 1 or counts.sum() <= share * 60:
-        assert expected == Y.any(axis=1).sum()
+    X = (rng.random((60, 12)) < 0.5) * 1
+    words = (X.sum(axis=1) * chances(sampling_of(X, Y, share * X.sum()), Y)).sum()
+    assert words == pytest.approx(min(share * X.sum(), X[Y.any(axis=1)].sum()))
 
 
 @pytest.mark.parametrize("share", [0.001, 0.05, 0.3, 0.9])
 def test_sampling__of_documents_with_one_label_uses_the_budget(share: float) -> None:
     Y = np.eye(5, dtype=int)[np.repeat(np.arange(5), [1, 3, 10, 100, 500])]
-    sampling = Sampling.of(Y.sum(axis=0), LENGTH * len(Y), len(Y), share * LENGTH * len(Y))
+    sampling = sampling_of(np.ones((len(Y), LENGTH)), Y, share * LENGTH * len(Y))
     assert chances(sampling, Y).sum() == pytest.approx(share * len(Y))
 
 
@@ -66,7 +77,7 @@ def test_sampling__of_documents_with_one_label_uses_the_budget(share: float) -> 
 def test_sampling__rare_labels_stay_whole(documents: tuple[np.ndarray, np.ndarray], share: float) -> None:
     X, Y = documents
     counts = Y.sum(axis=0)
-    sampling = Sampling.of(counts, X.sum(), N, share * X.sum())
+    sampling = sampling_of(X, Y, share * X.sum())
     assert 0 < sampling.rare < counts.max()
     kept = np.zeros(N, bool)
     kept[sampling.rows(sparse_rows(X, np.float32), sparse_rows(Y))] = True
@@ -85,9 +96,7 @@ def test_sampling__a_larger_budget_keeps_the_same_documents_and_more(
     """So that a sample can be sampled again."""
     X, Y = documents
     rows = [
-        Sampling.of(Y.sum(axis=0), X.sum(), N, share * X.sum()).rows(
-            sparse_rows(X, np.float32), sparse_rows(Y)
-        )
+        sampling_of(X, Y, share * X.sum()).rows(sparse_rows(X, np.float32), sparse_rows(Y))
         for share in (0.01, 0.1, 0.4, 1.0)
     ]
     assert np.all(np.diff([len(some) for some in rows]) > 0)
@@ -97,15 +106,15 @@ def test_sampling__a_larger_budget_keeps_the_same_documents_and_more(
 
 def test_sampling__without_a_budget_all_that_have_labels(documents: tuple[np.ndarray, np.ndarray]) -> None:
     X, Y = documents
-    for sampling in (Sampling(Y.sum(axis=0)), Sampling.of(Y.sum(axis=0), X.sum(), N, X.sum())):
+    for sampling in (Sampling(Y.sum(axis=0)), sampling_of(X, Y, X.sum())):
         rows = sampling.rows(sparse_rows(X, np.float32), sparse_rows(Y))
         np.testing.assert_array_equal(rows, np.flatnonzero(Y.any(axis=1)))
 
 
 def test_sampling__of_nothing() -> None:
-    nothing = Sampling.of(np.zeros(3, np.int64), 0, 0, 10)
+    nothing = sampling_of(np.zeros((0, 4)), np.zeros((0, 3), int), 10)
     assert len(nothing.rows(sparse_rows(np.zeros((0, 4)), np.float32), sparse_rows(np.zeros((0, 3))))) == 0
-    few = Sampling.of(np.zeros(3, np.int64), 100, 5, 10)
+    few = sampling_of(np.ones((5, 4)), np.zeros((5, 3), int), 10)
     assert len(few.rows(sparse_rows(np.ones((5, 4)), np.float32), sparse_rows(np.zeros((5, 3))))) == 0
 
 
@@ -126,7 +135,7 @@ def test_gather_words__do_not_depend_on_blocks(places: list[int], share: float) 
 
 def gather_words(X: np.ndarray, Y: np.ndarray, share: float) -> GatherWords:
     most = round(share * np.count_nonzero(X))
-    sampling = Sampling.of(Y.sum(axis=0), np.count_nonzero(X), len(X), most)
+    sampling = sampling_of(X, Y, most)
     return GatherWords(Weighting.of_counts((X > 0).sum(axis=0), len(X)), sampling, most)
 
 
@@ -165,14 +174,28 @@ def limited(context: Context, most_words: int) -> Context:
 
 def gathered(X: np.ndarray, Y: np.ndarray, most_words: int, *rows: slice) -> TrainingWords:
     training = TrainingWords(limited(context_of(X, Y), most_words))
-    (work,) = training.passes(3)
-    training.take(3, [summed(work, *(block_of(X[some], Y[some], some.start) for some in rows))])
+    for read in (1, 3):
+        for work in training.passes(read):
+            training.take(read, [summed(work, *(block_of(X[some], Y[some], some.start) for some in rows))])
     return training
 
 
-def test_training_words__are_gathered_in_the_third_read_alone() -> None:
-    training = TrainingWords(context_of(*labelled_by_words(50)))
-    assert [len(training.passes(read)) for read in range(1, 6)] == [0, 0, 1, 0, 0]
+def test_training_words__are_gathered_in_the_third_read_and_counted_where_they_are_many() -> None:
+    X, Y = labelled_by_words(50)
+    for most, first in ((10**6, 0), (100, 1)):
+        training = TrainingWords(limited(context_of(X, Y), most))
+        assert [len(training.passes(read)) for read in range(1, 6)] == [first, 0, 1, 0, 0]
+
+
+def test_rarest_labels__words_by_how_rare_labels_are() -> None:
+    X, Y = labelled_by_words(200)
+    counts, words = Y.sum(axis=0), (X > 0).sum(axis=1)
+    work = RarestLabels(Sampling(counts))
+    ref = np.zeros(8 * 48)
+    for d in np.flatnonzero(Y.any(axis=1)):
+        ref[int(8 * np.log2(counts[Y[d] > 0].min()))] += words[d]
+    for blocks in ([block_of(X, Y)], cut(X, Y, 0, 3, 3, 150)):
+        np.testing.assert_array_equal(summed(work, *blocks).words, ref)
 
 
 def test_training_words__obey_a_limit_of_memory() -> None:
@@ -237,8 +260,7 @@ def test_needs__are_about_what_is_gathered() -> None:
 
     X, Y = labelled_by_words(400)
     for share in (1.0, 0.3):
-        context = limited(context_of(X, Y), round(share * np.count_nonzero(X)))
-        training = TrainingWords(context)
-        sums = summed(training.work, block_of(X, Y))
-        needs = training.work.needs(corpus_size(context.corpus))
-        assert 0.8 * sums.nbytes < needs.sums < 1.4 * sums.nbytes
+        training = gathered(X, Y, round(share * np.count_nonzero(X)), slice(0, 400))
+        assert training.sums is not None
+        needs = training.work.needs(corpus_size(context_of(X, Y).corpus))
+        assert 0.8 * training.sums.nbytes < needs.sums < 1.4 * training.sums.nbytes
