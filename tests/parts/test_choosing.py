@@ -13,11 +13,12 @@ import pytest
 
 from tests import naive_selection as naive
 from tests.parts.test_selection import label_rows, never, random_labels
+from threepass.parts import choosing
 from threepass.parts.calibration import FEWEST_HITS
-from threepass.parts.choosing import Tried, choose, defaults, own
+from threepass.parts.choosing import Contest, Tried, choose, defaults, own
 from threepass.parts.memory import DAMPINGS, MemoryPart
 from threepass.parts.memory import WEIGHTS as MEMORY_WEIGHTS
-from threepass.parts.part import Context, Part, PartSettings
+from threepass.parts.part import Context, Part, PartSettings, Scale
 from threepass.parts.refined import SMOOTHINGS, TEMPERATURES, RefinedPart
 from threepass.parts.refined import WEIGHTS as TOPIC_WEIGHTS
 from threepass.parts.ridge import _KNOTS, STRENGTHS, RidgePart
@@ -284,3 +285,89 @@ def test_choose__few_hits_give_no_threshold(is_calibrated: bool) -> None:
     chosen = choose(parts, random_tried(replace(lists, hits=hits)), is_calibrated)
     assert (chosen.calibration, chosen.threshold) == (None, None)
     assert "held_out" in chosen.stats
+
+
+# -- contests ---------------------------------------------------------------------------------------------
+
+
+def contest_of(lists: Shortlists, *terms: np.ndarray) -> Contest:
+    """Scores are the terms, each times an option named by its number."""
+
+    def scores(choice: Mapping[str, float], pairs: slice) -> np.ndarray:
+        return np.asarray(sum(choice[str(i)] * term[pairs] for i, term in enumerate(terms)), np.float32)
+
+    return Contest(lists, scores)
+
+
+def test_climb__what_is_better_by_chance_alone_is_left() -> None:
+    """Noise moves some documents up, and others down."""
+    lists = lists_of(400, 40)
+    signal = lists.hits + noise(lists, 0)
+    chosen = [
+        contest_of(lists, signal, noise(lists, seed)).climb({"0": 1.0, "1": 0.0}, {"1": (0.0, 0.01, 0.02)})
+        for seed in range(1, 13)
+    ]
+    assert sum(choice["1"] == 0 for choice in chosen) >= 8  # five in six, where chances are normal
+    better = contest_of(lists, noise(lists, 0), 1.0 * lists.hits).climb(
+        {"0": 1.0, "1": 0.0}, {"1": (0.0, 1.0)}
+    )
+    assert better["1"] == 1
+
+
+def test_climb__goes_on_beyond_the_end_of_a_scale() -> None:
+    lists = lists_of(300, 40)
+    contest = contest_of(lists, noise(lists, 0), 0.05 * lists.hits)
+    start = {"0": 1.0, "1": 0.0}
+    assert contest.climb(start, {"1": (0.0, 1.0, 3.0)})["1"] == 3
+    found = contest.climb(start, {"1": Scale((0.0, 1.0, 3.0))})["1"]
+    assert found >= 27
+    assert np.log(found) / np.log(3) == pytest.approx(round(np.log(found) / np.log(3)))
+    harm = contest_of(lists, noise(lists, 0), -1.0 * lists.hits)
+    assert harm.climb({"0": 1.0, "1": 1.0}, {"1": Scale((0.3, 1.0))})["1"] < 0.1
+
+
+def test_scale__values_beyond_its_ends() -> None:
+    scale = Scale((0.0, 0.5, 1.0, 4.0))
+    assert scale.beyond(4.0) == 16
+    assert scale.beyond(0.5) == 0.25
+    assert scale.beyond(1.0) is None
+    assert scale.beyond(0.0) is None
+    assert Scale((1.0, 2.0)).beyond(1.0) == 0.5
+    assert Scale(map(float, range(1, 30))).beyond(29.0) is None  # there is an end to it
+
+
+@pytest.mark.parametrize("first", [20, 100, 10**6])
+def test_climb__candidates_that_are_tried_on_some_documents_first(
+    first: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those that are far worse are not tried on all; and the choice is the same."""
+    monkeypatch.setattr(choosing, "_FIRST", first)
+    lists = lists_of(300, 40)
+    tried: list[int] = []
+    by_document = Shortlists.by_document
+
+    def counted(self: Shortlists, scores: np.ndarray, rows: slice | None = None) -> np.ndarray:
+        tried.append(len(scores))
+        return by_document(self, scores, rows)
+
+    monkeypatch.setattr(Shortlists, "by_document", counted)
+    contest = contest_of(lists, noise(lists, 0), 1.0 * lists.hits)
+    found = contest.climb({"0": 1.0, "1": 1.0}, {"1": (-3.0, -1.0, 0.0, 1.0, 5.0)})
+    assert found["1"] == 5
+    whole = sum(count == len(lists.labels) for count in tried)
+    assert whole == (9 if first > 300 else 2)  # the start, four candidates twice; or the start and the best
+
+
+def test_likeliest__of_choices_that_are_as_good() -> None:
+    """A score that tells apart what no ranking within a document does: whether it has labels at all."""
+    lists = lists_of(400, 30, mean=2)
+    documents = np.repeat(np.arange(400), np.diff(lists.indptr))
+    rates = np.bincount(documents, lists.hits) / np.diff(lists.indptr)
+    level = rates[documents].astype(np.float32)
+    contest = contest_of(lists, lists.hits + noise(lists, 0), level)
+    start = {"0": 1.0, "1": 0.0}
+    found = contest.likeliest(start, "1", (0.0, 2.0, 500.0))
+    assert found == {"0": 1.0, "1": 2.0}
+    assert start["1"] == 0
+    worse = contest_of(lists, lists.hits + noise(lists, 0), -1.0 * lists.hits + level)
+    assert worse.likeliest(start, "1", (3.0,)) == start  # what is worse for certain is not asked
