@@ -35,6 +35,7 @@ class Method:
 
 METHODS = {  # colours of Okabe and Ito, which every eye tells apart
     "threepass": Method("threepass", "ours", True, marker="o", colour="#0072B2"),
+    "threepass-blend": Method("threepass, blend", "ours", True, marker="o", colour="#7FB8D9"),
     "threepass-paper": Method("threepass, paper's head", "ours", True, marker="s", colour="#56B4E9"),
     "leml": Method("LEML", "baseline", True, marker="D", colour="#D55E00"),
     "leml-logistic": Method("LEML, logistic", "baseline", True, True, marker="d", colour="#E69F00"),

@@ -19,7 +19,7 @@ from benchmarks.methods import TOP, phase
 from benchmarks.methods.split import Split
 from threepass import MomentLabeler
 
-HEADS = {"threepass": "auto", "threepass-paper": "posterior"}
+HEADS = {"threepass": "auto", "threepass-blend": "blend", "threepass-paper": "posterior"}
 
 
 def main() -> None:

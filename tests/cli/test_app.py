@@ -77,7 +77,7 @@ def test_fit_predict_evaluate(tmp_path: Path) -> None:
     assert run.returncode == 0, run.stderr
     assert "5 topics from 646 documents" in run.stdout
     assert "Theorem 1" in run.stdout
-    assert "head blend" in run.stdout
+    assert "head sharp" in run.stdout
     assert "held-out training documents" in run.stdout
     assert "MB on disk" in run.stdout
     assert json.loads((tmp_path / "fit.json").read_text())["guarantee"]["n_docs"] == 646
@@ -376,7 +376,7 @@ def test_info__of_a_model(tmp_path: Path) -> None:
     numbers = json.loads(threepass("info", model, "--json", "-").stdout)
     fingerprint = json.loads(threepass("info", corpus, "--json", "-").stdout)["fingerprint"]
     for part in (
-        "a model with the head blend: 3 topics, 1,836 terms, 159 labels",
+        "a model with the head sharp: 3 topics, 1,836 terms, 159 labels",
         f"scores: {numbers['scores_mean']}",
         f"threshold: {numbers['threshold']:.3f}, of the best micro-F1, {numbers['threshold_micro_f1']:.3f}",
         f"{numbers['held_out_docs']} documents: auc 0.",

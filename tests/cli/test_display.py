@@ -66,13 +66,15 @@ def test_fit__every_stage_is_reported(fitted: tuple[Path, Calls], corpus: Corpus
     _, calls = fitted
     wanted = (
         "warm start, pairs, whitening, features, triples, tensor, error bars, topic words, labels, "
-        "label topics, refine 1, head, model, save"
+        "label topics, refine 1, head, look-alikes, contrast, model, save"
     )
     assert ", ".join(stages(calls)) == wanted
     totals = {stage: total for stage, _, total in calls}
     read = {stage for stage, total in totals.items() if total}
-    assert read == {"pairs", "triples", "labels", "refine 1"}
-    assert {totals[stage] for stage in read} == {corpus.n_docs}
+    assert read == {"pairs", "triples", "labels", "refine 1", "look-alikes", "contrast"}
+    assert {totals[stage] for stage in read - {"look-alikes", "contrast"}} == {corpus.n_docs}
+    assert 0.9 * corpus.n_docs < totals["look-alikes"] <= corpus.n_docs  # those that have labels
+    assert totals["contrast"] == corpus.n_labels
 
 
 def test_fit__the_clock_of_the_fit_and_its_progress_agree(fitted: tuple[Path, Calls]) -> None:

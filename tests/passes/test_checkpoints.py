@@ -286,7 +286,7 @@ from threepass import Corpus, MomentLabeler
 def progress(stage, done, total):
     print(stage, done, flush=True)
 corpus, path = Corpus.open(sys.argv[1]), sys.argv[2]
-MomentLabeler(4, head_dim=20, whitening="sketch").fit_to(corpus, path, progress=progress)
+MomentLabeler(4, head="blend", head_dim=20, whitening="sketch").fit_to(corpus, path, progress=progress)
 """
 
 
