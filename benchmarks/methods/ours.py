@@ -50,6 +50,7 @@ def main() -> None:
         ),
         "auc": model.evaluate(test, ks=(1,), auc="all")["auc"],
         "stage_seconds": model.fit_stats_["seconds"],
+        "choice_share": model.fit_stats_["choice_seconds"] / (trained - started),
         "chosen": {
             name: model.fit_stats_[name] for name in ("head_dim", "choice") if name in model.fit_stats_
         },

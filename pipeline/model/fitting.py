@@ -136,6 +136,7 @@ class PutInOrder(Stage):
         fit.moments = fit.method.topics().reordered(in_source, fit.n_threads)
         fit.blend = blend.reordered(in_source, fit.moments, fit.n_threads)
         fit.stats["model_bytes"] = fit.blend.nbytes + fit.moments.nbytes
+        fit.stats["part_bytes"] = {part.name: part.nbytes for part in fit.blend.parts}
         settings = fit.settings.moments
         notes = fit_notes(fit.corpus.n_docs, fit.moments.tensor_eigenvalues, settings.prior)
         fit.stats["notes"] = [*fit.stats["notes"], *notes]

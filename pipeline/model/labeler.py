@@ -124,7 +124,8 @@ class MomentLabeler(FittedEstimator):
         Seconds of each stage, and what the process had held at most by its end (`peak_bytes`); the plan; the
         corpus; the eigenvalues after the first K (`further_eigenvalues`), share of the corpus that a sample
         read once more, choices made and by what (`choice`), how good they are on the held-out training
-        documents (`held_out`), bytes of the model, and `notes`: sentences about the topics, none of which
+        documents (`held_out`), seconds that choices took (`choice_seconds`, within those of their stages),
+        bytes of the model and of its parts, and `notes`: sentences about what was learned, none of which
         asks for anything to be done.
 
     Examples

@@ -251,6 +251,10 @@ def _descend(
     return bias
 
 
+_LOOKED_UP = 20
+"""Words of a classifier for each word of a document, above which the latter are looked up."""
+
+
 @jit
 def margins(
     x: tuple[Array, Array, Array],
@@ -272,7 +276,8 @@ def margins(
 
     Notes
     -----
-    Cost: the words of each label's classifier are read once for each of its documents.
+    Cost: the words of each label's classifier are read once for each of its documents, or looked up in where
+    they are many beside those of the document.
     """
     x_indptr, x_indices, x_values = x
     indptr, words, weights, biases = classifiers
@@ -286,8 +291,16 @@ def margins(
                 out[pair] = -np.inf
                 continue
             total = biases[label]
-            for entry in range(indptr[label], indptr[label + 1]):
-                total += row[words[entry]] * weights[entry]
+            start, stop = indptr[label], indptr[label + 1]
+            # one after the other, or looked up: words are added in the same order
+            if stop - start < _LOOKED_UP * (x_indptr[d + 1] - x_indptr[d]):
+                for entry in range(start, stop):
+                    total += row[words[entry]] * weights[entry]
+            else:
+                for x_entry in range(x_indptr[d], x_indptr[d + 1]):
+                    entry = start + np.searchsorted(words[start:stop], x_indices[x_entry])
+                    if entry < stop and words[entry] == x_indices[x_entry]:
+                        total += x_values[x_entry] * weights[entry]
             out[pair] = total
         for entry in range(x_indptr[d], x_indptr[d + 1]):
             row[x_indices[entry]] = 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -77,6 +78,14 @@ class ContrastLearning(Gatherer):
         """Numbers that plans and statistics tell."""
         return {"look_alikes": self.n_alike, "contrast_share": round(self.training.share, 4)}
 
+    def tell(self) -> None:
+        """Note where not all documents are learned from."""
+        if self.training.share < 1:
+            self.context.stats.setdefault("notes", []).append(
+                f"Neighbours and contrast learn from about {self.training.share:.0%} of all words: "
+                "from all documents with rare labels, and a sample of the others."
+            )
+
     # -- look-alikes ----------------------------------------------------------------------------------------
 
     def find(self, runner: Runner) -> None:
@@ -136,11 +145,13 @@ class ContrastLearning(Gatherer):
         found: dict[float, Array] = {}
         for cost in costs:
             solved[cost], found[cost] = self._judge(runner, judged, cost)
+        started = time.perf_counter()
         trial = _ContrastTrial(judged, found, places_by_score(judged.lists.indptr, judged.scores))
         choice = trial.chosen()
-        scores = trial.scores(choice)
+        self.context.stats["choice_seconds"] += time.perf_counter() - started
         if not choice["weight"]:
             return None, chosen
+        scores = trial.scores(choice)
         stats = {
             "held_out": judged.lists.measures(scores),
             "held_out_before_contrast": chosen.stats["held_out"],

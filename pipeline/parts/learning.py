@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -61,6 +62,8 @@ class PartsLearning(Gatherer):
         self.context.stats.update(head=self.context.settings.head, **self.details())
         for part in self.parts:
             part.tell()
+        if self.contrast is not None:
+            self.contrast.tell()
 
     @property
     def gatherers(self) -> list[Gatherer]:
@@ -98,7 +101,9 @@ class PartsLearning(Gatherer):
 
     def finish(self) -> None:
         """Choose on the held-out documents, give them back to the sums, and put the parts together."""
+        started = time.perf_counter()
         chosen, judged = self._chosen()
+        self.context.stats["choice_seconds"] = time.perf_counter() - started
         self._give_back()
         if judged is not None:
             judged = replace(judged, groups=self._groups(judged.groups))

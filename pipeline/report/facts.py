@@ -164,6 +164,13 @@ def corpus_facts(model: Predictor) -> list[tuple[str, str]]:
     return facts
 
 
+def size_facts(model: Predictor) -> list[tuple[str, str]]:
+    """What the model and each of its parts take in memory."""
+    rows = [("model", number(model.fit_stats.get("model_bytes")))]
+    rows += [(clip(name), size) for name, size in numbers(model.fit_stats.get("part_bytes")).items()]
+    return [(name, f"{size / 1e6:,.1f} MB") for name, size in rows if size is not None]
+
+
 def label_rows(model: Predictor, measures: Measures | None) -> list[list[Any]]:
     """Rows of the most frequent labels, as many as fit.
 

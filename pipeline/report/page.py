@@ -128,6 +128,7 @@ def _about_model(model: Predictor) -> dict[str, Any]:
         "sureness": figures.sureness,
         "model": model,
         "facts": facts.corpus_facts(model),
+        "sizes": facts.size_facts(model),
         "stages": stages,
         "total_seconds": sum(stage.seconds for stage in stages),
         "slowest": max((stage.seconds for stage in stages), default=0.0) or 1.0,

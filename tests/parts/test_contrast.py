@@ -248,6 +248,22 @@ def test_margins__of_pairs(n: int, D: int, L: int, seed: int) -> None:
     np.testing.assert_allclose(out, naive.margins(X, W, b, pairs), rtol=1e-5, atol=1e-5)
 
 
+def test_margins__of_classifiers_of_many_words_are_looked_up() -> None:
+    """And are the same to the last bit, for words are added in the same order."""
+    D, L = 400, 5
+    X, (W, b) = quarters(30, D, seed=1, density=0.02), random_classifiers(D, L)
+    W[1, 20:] = 0  # of few words
+    x = sparse_rows(X, np.float32).csr()
+    pairs = np.arange(31, dtype=np.int64) * L, np.tile(np.arange(L, dtype=np.int32), 30)
+    found, ref = np.empty(30 * L, np.float32), np.zeros(30 * L, np.float32)
+    kernels.margins(x, (*sparse_rows(W, np.float32).csr(), b), pairs, D, found)
+    for pair, (d, label) in enumerate((d, label) for d in range(30) for label in range(L)):
+        ref[pair] = b[label]
+        for word in np.flatnonzero(W[label]):
+            ref[pair] += np.float32(X[d, word]) * W[label, word]
+    np.testing.assert_array_equal(found, ref)
+
+
 def test_places__are_by_score_and_then_by_order() -> None:
     rng = np.random.default_rng(0)
     indptr = np.array([0, 0, 7, 8, 20])

@@ -150,3 +150,11 @@ def test_plurals__one_of_each(tmp_path: Path) -> None:
     assert "Map of 1 topics" not in page
     assert "Documents of each of 1 label, " in page
     assert "All 1 label" not in said
+
+
+def test_sizes__of_the_model_and_its_parts(fitted: Fitted) -> None:
+    page, model = text_of(render(fitted.model, fitted.test)), fitted.model
+    for part in model.blend.parts:
+        assert f"{part.name} {part.nbytes / 1e6:,.1f} MB" in page
+    assert f"model {model.fit_stats['model_bytes'] / 1e6:,.1f} MB" in page
+    assert facts.size_facts(replace(model, fit_stats={"part_bytes": {"ridge": "<b>"}})) == []
