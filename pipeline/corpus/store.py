@@ -184,14 +184,6 @@ class Corpus:
         """
         return fmt.read_counts(self._root, self._info, "X"), self._info.n_docs
 
-    @property
-    def stored_label_counts(self) -> Array:
-        """(n_labels,) int64: documents with each label, of the whole corpus as it was counted at ingest.
-
-        No block is read. In a view they still cover all documents.
-        """
-        return fmt.read_counts(self._root, self._info, "Y")
-
     @cached_property
     def _counts(self) -> tuple[Array, Array]:
         if self._rows is None:

@@ -71,9 +71,9 @@ class Explanation:
         words = [f"  {gain:+.4f}  {name}" for name, gain in self.words]
         parts = [f"  {share:+.4f}  {name} part" for name, share in self.parts]
         topics = [f"  topic {i}: probability {p:.2f}, share {s:.0%}" for i, p, s in self.topics]
-        topics += [f"  {value:+.4f}  {name} in the label's classifier" for name, value in self.classifier]
+        own = [f"  {value:+.4f}  {name} in the label's classifier" for name, value in self.classifier]
         unknown = [f"not known: {', '.join(self.unknown)}"] if self.unknown else []
-        return "\n".join([f"{self.label}: {self.score:.4f}", *words, *parts, *topics, *unknown])
+        return "\n".join([f"{self.label}: {self.score:.4f}", *words, *parts, *topics, *own, *unknown])
 
 
 @one_blas_thread()

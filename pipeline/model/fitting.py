@@ -147,7 +147,7 @@ class PutInOrder(Stage):
     def price(self, layout: Layout, held: int) -> Price:
         corpus = self._fit.corpus
         names = _NAME_BYTES * (corpus.n_terms + corpus.n_labels)
-        return Price(self.name, held + names + sum(part.reordering for part in self._fit.parts.parts))
+        return Price(self.name, held + names + self._fit.parts.reordering)
 
 
 class Save(Stage):

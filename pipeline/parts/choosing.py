@@ -192,17 +192,29 @@ class Contest:
                     try_all(name, [further])
         return choice
 
-    def likeliest(self, choice: Choice, name: str, values: Sequence[float]) -> dict[str, float]:
+    def likeliest(
+        self, choice: Choice, name: str, values: Sequence[float], without: Choice
+    ) -> dict[str, float]:
         """Of choices that are not worse for certain, the one whose probabilities fit best.
 
         What is right among the first few labels is a matter of chance where documents are few. The likelihood
-        of all labels is less so, but favours honest probabilities where the first label should be right.
+        of all pairs is less so, but is not what users look at: so it decides only between equals.
+
+        Parameters
+        ----------
+        without
+            A choice that must not be better.
         """
         every = slice(0, self.lists.n_docs)
         candidates = [dict(choice), *({**choice, name: value} for value in values if value != choice[name])]
+        (least,) = self._goodness([without], every)
         found = self._goodness(candidates, every)
         gains = [_gain(one, found[0]) for one in found]
-        fair = [candidates[i] for i, (gain, error) in enumerate(gains) if gain >= -_SURE * error]
+        fair = [
+            candidates[i]
+            for i, (gain, error) in enumerate(gains)
+            if gain >= -_SURE * error and (i == 0 or _gain(found[i], least)[0] > 0)
+        ]
         losses = map_tasks(self._loss, fair, name="choose", n_threads=self.lists.n_threads)
         return fair[int(np.argmin(losses))]
 

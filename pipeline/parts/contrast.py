@@ -1,8 +1,8 @@
 """Contrast: a linear classifier for each label, which tells its documents from those that look alike.
 
-Look-alikes of a document are the labels that its neighbours and its words speak for, though it does not carry
-them. A label's classifier learns from its documents against those that it looks like; no other document ever
-was confused with it. When a document is labelled, the best labels by all other parts get a bonus,
+Look-alikes of a document are the labels that its neighbours and its words speak for. A label's classifier
+learns from the documents that carry it against those that only look like it; no other was ever confused with
+them. When a document is labelled, the best labels by all other parts get a bonus,
 
     weight * (1 + clip(w_l x + b_l, -1, 1)),
 
@@ -164,6 +164,9 @@ class Pieces(Sums):
         return {name: self.joined(name) for name in self.pieces}
 
     def restore(self, arrays: dict[str, Array]) -> None:
+        kinds = [{n: (a.dtype, a.shape[1:]) for n, a in some.items()} for some in (arrays, self.to_arrays())]
+        if kinds[0] != kinds[1]:
+            raise ValueError(f"pieces of {kinds[0]} in place of {kinds[1]}")
         self.pieces = {name: [array] for name, array in arrays.items()}
 
 
@@ -234,10 +237,12 @@ class Classifiers(Pass[Pieces]):
     cost: float
     """C."""
     seed: int
+    most_weights: int
+    """Weights that are kept of the labels of a range, the largest."""
     name = "contrast"
 
     def needs(self, size: Size) -> Needs:
-        return Needs()
+        return Needs(8 * self.most_weights)  # of one range; the stage says what all of them take
 
     def zero(self) -> Pieces:
         kinds = {"lengths": np.int64, "words": np.int32, "weights": np.float32, "biases": np.float32}
@@ -248,4 +253,10 @@ class Classifiers(Pass[Pieces]):
         problem = Problem(words, float(UNIT), self.indptr, self.docs, self.cost, self.seed)
         first, last = block.first_row, block.first_row + block.X.n_rows
         indptr, words_of, weights, biases = solve_labels(problem, STOPPING, (first, last), self.X.n_columns)
-        sums.append(lengths=np.diff(indptr), words=words_of, weights=weights, biases=biases)
+        lengths = np.diff(indptr)
+        if len(weights) > self.most_weights:
+            sizes = np.abs(weights)
+            kept = sizes >= np.partition(sizes, -self.most_weights)[-self.most_weights]
+            lengths = np.add.reduceat(np.append(kept, False), indptr[:-1]) * (lengths > 0)
+            words_of, weights = words_of[kept], weights[kept]
+        sums.append(lengths=lengths.astype(np.int64), words=words_of, weights=weights, biases=biases)

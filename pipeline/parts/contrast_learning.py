@@ -19,6 +19,8 @@ from ..types import Array
 from .choosing import Chosen, Contest, finished
 from .contrast import Classifiers, Contrast, LookAlikes, bonus_of, word_labels
 from .contrast_kernels import margins, pairs_by_label, places_by_score
+from .cross import MOST_ENTRIES
+from .neighbours import MOST_WORDS as MOST_KNOWN
 from .neighbours import known_documents
 from .part import Choice, Context, Scale, half
 from .selection import Shortlists
@@ -31,6 +33,8 @@ WEIGHTS = Scale((0.0, 0.05, 0.1, 0.15, 0.2, 0.3, 0.5, 0.7, 1.0, 1.4))
 WIDTHS = (10, 15, 20)
 MOST_ALIKE = 30
 """Look-alikes of a document, at most: fewer where there are many words."""
+MOST_WEIGHTS = 50_000_000
+"""Weights of all classifiers: 400 MB."""
 _FEW_PRODUCTS = 20_000_000
 """Up to so many, several values of C are tried."""
 _RANGES = 64
@@ -65,11 +69,20 @@ class ContrastLearning(Gatherer):
         self.n_docs = max(1, round(size.n_docs * self.training.share))
         affordable = MOST_PRODUCTS / max(1, self.training.n_words) - size.y_nnz / max(1, size.n_docs)
         self.n_alike = round(max(FEWEST_ALIKE, min(MOST_ALIKE, affordable)))
+        limit = context.layout.memory_limit
+        self.most_weights = (
+            MOST_WEIGHTS if limit is None else min(MOST_WEIGHTS, context.layout.parts_bytes // 32)
+        )
         self.judged: Judged | None = None
         self.lists: dict[int, Array] = {}
         """(n, m): look-alikes of each document, for each group that is judged, and for the final ones."""
         self.learned: Array | None = None
         """Hollow, like the classifiers, once making them was pretended."""
+
+    @property
+    def reordering(self) -> int:
+        """Bytes that putting the words of classifiers in another order takes."""
+        return 0 if self.learned is None else self.learned.nbytes // 2
 
     def held(self) -> Sequence[Any]:
         return [*self.training.held(), *self.lists.values(), self.learned]
@@ -82,8 +95,8 @@ class ContrastLearning(Gatherer):
         """Note where not all documents are learned from."""
         if self.training.share < 1:
             self.context.stats.setdefault("notes", []).append(
-                f"Neighbours and contrast learn from about {self.training.share:.0%} of all words: "
-                "from all documents with rare labels, and a sample of the others."
+                f"Contrast learns from documents with about {self.training.share:.0%} of all words: "
+                "all those with rare labels, and a sample of the others."
             )
 
     # -- look-alikes ----------------------------------------------------------------------------------------
@@ -124,7 +137,8 @@ class ContrastLearning(Gatherer):
         lists = self.lists.get(group, self.lists[0])
         skip = np.zeros(len(lists), bool) if group == _FINAL else self.judged.groups == group
         indptr, docs = pairs_by_label(lists, (block.Y.indptr, block.Y.indices), skip, L)
-        work = Classifiers(block.X, indptr, docs, cost, self.context.settings.seed)
+        most = max(1, self.most_weights // _RANGES)
+        work = Classifiers(block.X, indptr, docs, cost, self.context.settings.seed, most)
         # a classifier is sorted even if it has no documents
         ranges = Ranges.of_work(np.diff(indptr) + 1, _RANGES)
         found = runner.run(work, ranges, ranges.segments())
@@ -143,10 +157,11 @@ class ContrastLearning(Gatherer):
         costs = COSTS if products <= _FEW_PRODUCTS else (_COST,)
         solved: dict[float, list[tuple[SparseRows, Array]]] = {}
         found: dict[float, Array] = {}
+        places = places_by_score(judged.lists.indptr, judged.scores)
         for cost in costs:
-            solved[cost], found[cost] = self._judge(runner, judged, cost)
+            solved[cost], found[cost] = self._judge(runner, judged, places, cost)
         started = time.perf_counter()
-        trial = _ContrastTrial(judged, found, places_by_score(judged.lists.indptr, judged.scores))
+        trial = _ContrastTrial(judged, found, places)
         choice = trial.chosen()
         self.context.stats["choice_seconds"] += time.perf_counter() - started
         if not choice["weight"]:
@@ -169,15 +184,16 @@ class ContrastLearning(Gatherer):
         return Contrast(W, biases, choice["weight"], int(choice["width"])), chosen
 
     def _judge(
-        self, runner: Runner, judged: Judged, cost: float
+        self, runner: Runner, judged: Judged, places: Array, cost: float
     ) -> tuple[list[tuple[SparseRows, Array]], Array]:
-        """Classifiers for each group of documents that have not seen it, and the margins of all pairs."""
+        """Classifiers for each group of documents that have not seen it, and margins of foremost pairs."""
         lists, X = judged.lists, judged.X
+        labels = np.where(places < max(WIDTHS), lists.labels, -1).astype(np.int32)
         all_solved, found = [], np.empty(len(lists.labels), np.float32)
         for group, (first, last) in enumerate(zip(judged.ends[:-1], judged.ends[1:], strict=True)):
             W, biases = self.solve(runner, group, cost)
             some = slice(lists.indptr[first], lists.indptr[last])
-            pairs = lists.indptr[first : last + 1] - lists.indptr[first], lists.labels[some]
+            pairs = lists.indptr[first : last + 1] - lists.indptr[first], labels[some]
             own = X.slice(int(first), int(last))
             margins(own.csr(), (*W.csr(), biases), pairs, X.n_columns, found[some])
             all_solved.append((W, biases))
@@ -206,7 +222,7 @@ class _ContrastTrial:
         options = {"weight": WEIGHTS, "width": tuple(map(float, WIDTHS)), "cost": costs}
         contest = Contest(self.judged.lists, self.scores)
         choice = contest.climb(start, options)
-        return contest.likeliest(choice, "weight", WEIGHTS[1:]) if choice["weight"] else choice
+        return contest.likeliest(choice, "weight", WEIGHTS[1:], start) if choice["weight"] else choice
 
 
 class FindLookAlikes(Stage):
@@ -225,12 +241,14 @@ class FindLookAlikes(Stage):
 
     def price(self, layout: Layout, held: int) -> Price:
         contrast, corpus = self._contrast, self._contrast.context.corpus
-        words = contrast.training.n_words
+        size, words = corpus_size(corpus), min(MOST_KNOWN, contrast.training.n_words)
         lists = 2 * 4 * contrast.n_docs * contrast.n_alike
-        index = 6 * words
-        tasks = layout.at_a_time * (4 * corpus.n_labels + 4 * corpus.n_terms)
-        work = contrast.n_docs * 12 * 8_000
-        return Price(self.name, held + lists + index, working=tasks, cost=Cost(gathered=work))
+        known = 12 * words  # these documents, and their index
+        # what words say of labels: weights, their sums with some slack, by word, and scaled
+        said = 4 * words + 30 * round(min(MOST_ENTRIES, words * size.y_nnz / max(1, size.n_docs)))
+        tasks = layout.at_a_time * 4 * (corpus.n_labels + corpus.n_terms + contrast.n_docs)
+        work = Cost(gathered=contrast.n_docs * 12 * 8_000)
+        return Price(self.name, held + lists + known + said, working=tasks, cost=work)
 
 
 class SolveContrast(Stage):
@@ -247,7 +265,7 @@ class SolveContrast(Stage):
     def pretend(self, layout: Layout) -> None:
         contrast = self._contrast
         contrast.lists.clear()
-        contrast.training.sums = None
+        contrast.training.let_go()
         contrast.learned = hollow(self._learned_bytes, dtype=np.uint8)
 
     @property
@@ -256,13 +274,13 @@ class SolveContrast(Stage):
         contrast = self._contrast
         size = corpus_size(contrast.context.corpus)
         each = 1 + size.y_nnz / max(1, size.n_docs)
-        return round(6 * min(contrast.training.n_words * (contrast.n_alike + each), 8e7))
+        return round(8 * min(contrast.training.n_words * (contrast.n_alike + each), contrast.most_weights))
 
     def price(self, layout: Layout, held: int) -> Price:
         contrast, corpus = self._contrast, self._contrast.context.corpus
         size = corpus_size(corpus)
         pairs = contrast.n_docs * (contrast.n_alike + size.y_nnz / max(1, size.n_docs))
         words = contrast.training.n_words / max(1, contrast.n_docs)
-        made = round(8 * pairs) + 3 * self._learned_bytes
+        made = round(8 * pairs) + 2 * self._learned_bytes
         working = layout.at_a_time * 4 * corpus.n_terms
         return Price(self.name, held + made, working=working, cost=Cost(gathered=12 * 8 * pairs * words))

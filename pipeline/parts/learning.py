@@ -15,7 +15,7 @@ from ..passes.cost import Cost, corpus_size
 from ..passes.runner import Runner
 from ..passes.stages import Gatherer, Layout, Price, Stage
 from ..passes.sums import Sums
-from ..passes.work import Pass
+from ..passes.work import Pass, array_bytes
 from ..types import Array
 from .blend import Blend
 from .calibration import Calibration
@@ -24,7 +24,7 @@ from .contrast_learning import ContrastLearning, FindLookAlikes, Judged, SolveCo
 from .heads import HEADS, Head
 from .held_out import Gathered, HoldOut, SetAside, WithoutHeldOut, rows_of
 from .part import Context, Part, Scorer, Words
-from .training_words import Sampling
+from .training_words import EVERY
 
 _FEWEST_LABELLED = 25
 """Held-out documents with labels that a choice takes."""
@@ -213,7 +213,7 @@ class PartsLearning(Gatherer):
         assert self.contrast is not None
         sampling = self.contrast.training.work.sampling
         if self.hold_out.n_folds == 1:  # they are given back, and none of them is sampled away
-            sampling = Sampling(sampling.label_counts)
+            sampling = EVERY
         return sampling.rows(documents.X, documents.Y)
 
     def tried(self, seed: int) -> Tried:
@@ -221,6 +221,12 @@ class PartsLearning(Gatherer):
         assert self.documents is not None
         words = Words(self.documents.X, self.context.weighting)
         return Tried.of(self.parts, words, self.documents.Y, seed, self.context.n_threads)
+
+    @property
+    def reordering(self) -> int:
+        """Bytes that putting words in another order takes."""
+        contrast = 0 if self.contrast is None else self.contrast.reordering
+        return contrast + sum(part.reordering for part in self.parts)
 
     def details(self) -> dict[str, Any]:
         """Numbers that plans and statistics tell of the parts."""
@@ -309,4 +315,6 @@ class Choose(Stage):
         if learning.hold_out.n_folds > 1:  # a fold's own parts
             held += sum(part.finishing().nbytes for part in learning.parts)
         held += sum(part.finishing().nbytes for part in learning.parts)
+        if learning.contrast is not None:  # gathered words are joined, and held-out documents put behind them
+            held += array_bytes(learning.contrast.training.held())
         return Price(self.name, held, cost=Cost(6 * scores * 1000))

@@ -185,6 +185,7 @@ def count_votes(
     indptr = np.zeros(n + 1, np.int64)
     labels, votes = np.empty(room, np.int32), np.empty(room, np.float32)
     sums = np.zeros(n_labels, np.float32)
+    end = 0
     for d in range(n):
         total = 0.0
         for j in range(k):

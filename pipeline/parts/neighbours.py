@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from threading import Lock
 from typing import Any, Self
 
 import numpy as np
@@ -39,6 +40,9 @@ _SLAB = 512
 """Documents whose neighbours are looked for at a time."""
 
 
+_indexing = Lock()
+
+
 @dataclass(frozen=True)
 class KnownDocuments:
     """Training documents with their labels, to be found by their words."""
@@ -48,16 +52,20 @@ class KnownDocuments:
     Y: SparseRows
     """(n, L)."""
 
-    @cached_property
+    @property
     def index(self) -> CSR:
-        """For each word the documents where it weighs most."""
-        indptr, docs, weights = postings(_triple(self.X), self.X.n_columns, _POSTINGS)
-        return indptr, docs, weights
+        """For each word the documents where it weighs most; made once, whichever thread asks first."""
+        with _indexing:
+            if "_index" not in self.__dict__:
+                indptr, docs, weights = postings(_triple(self.X), self.X.n_columns, _POSTINGS)
+                self.__dict__["_index"] = indptr, docs, weights
+        own: CSR = self.__dict__["_index"]
+        return own
 
     def with_index(self, index: CSR) -> KnownDocuments:
         """The same documents, whose index is at hand."""
         known = KnownDocuments(self.X, self.Y)
-        known.__dict__["index"] = index
+        known.__dict__["_index"] = index
         return known
 
     def nearest(
@@ -203,6 +211,15 @@ class NeighboursPart(Part):
         """The documents that a model keeps."""
         return known_documents(self.training.joined())[0]
 
+    def tell(self) -> None:
+        """Note where a model keeps the words of some documents alone."""
+        n_words, whole = self.training.n_words, self.training.work.whole.x_nnz
+        if min(MOST_WORDS, n_words) < whole:
+            self.context.stats.setdefault("notes", []).append(
+                f"Neighbours are documents with about {min(MOST_WORDS, n_words) / whole:.0%} of all words: "
+                "all those with rare labels, and a sample of the others."
+            )
+
     def trial(self, documents: Words) -> Trial:
         known = self.known()
         X, n_threads = documents.weighted, self.context.n_threads
@@ -225,7 +242,7 @@ class NeighboursPart(Part):
         return Neighbours(self.known(), choice["power"], choice["weight"])
 
     def finishing(self) -> Making:
-        return Making(self._bytes)
+        return Making(2 * self._bytes)  # the index, while choices are made
 
     def remains(self) -> Sequence[Array]:
         return [hollow(self._bytes, dtype=np.uint8)]

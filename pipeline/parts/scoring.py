@@ -69,7 +69,9 @@ def _best_anew(blend: Blend, seen: DocumentFeatures, k: int) -> tuple[Array, Arr
     if plain is not blend:
         assert blend.emphasis is not None
         others, ranking = _best(blend, seen, min(k + width, blend.n_labels))
-        twice = (others[:, :, None] == anew[:, None, :]).any(axis=2)
+        twice = np.zeros(others.shape, bool)
+        for column in anew.T:
+            twice |= others == column[:, None]
         others[twice], ranking[twice] = -1, -np.inf
         own = blend.probabilities(raw) * blend.emphasis[labels]
         own[labels < 0] = -np.inf

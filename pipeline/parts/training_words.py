@@ -1,7 +1,8 @@
 """Words and labels of the training documents, gathered in read 3 within a budget of bytes.
 
 Neighbours and contrast learn from single documents, not from sums. A weight takes two bytes, a word four.
-Where not all documents fit, those with rare labels stay, and others are sampled by a hash of their words.
+Where not all documents fit, those with rare labels stay, and others are sampled by a hash of their words and
+labels; reads 1 and 2 then count how rare labels are.
 """
 
 from __future__ import annotations
@@ -19,14 +20,14 @@ from ..passes.cost import Cost, Needs, Size, corpus_size
 from ..passes.document_hashes import document_hashes
 from ..passes.stages import Gatherer
 from ..passes.sums import Sums
-from ..passes.work import Pass
+from ..passes.work import Pass, hollow
 from ..types import Array
 from .held_out import Gathered
 from .part import Context
 from .weighting import Weighting
 
-MOST_WORDS = 96_000_000
-"""Words of documents that are gathered: 576 MB."""
+MOST_WORDS = 32_000_000
+"""Words of documents that are gathered: 192 MB."""
 MOST_PRODUCTS = 400_000_000
 """Words of documents, each as often as contrast has a pair of that document and a label."""
 FEWEST_ALIKE = 10
@@ -77,11 +78,40 @@ class Sampling:
 
     def rows(self, X: SparseRows, Y: SparseRows) -> Array:
         """Numbers of the documents to keep, those without labels never."""
+        if np.isinf(self.rare):
+            return np.flatnonzero(np.diff(Y.indptr))
         labelled, rarest = self.rarest(Y)
-        if np.isinf(self.rare) or not len(labelled):
-            return labelled
         draw = hash_uniform(document_hashes(X, Y), _SEED)
         return labelled[draw[labelled] * rarest < self.rare]
+
+
+EVERY = Sampling(np.zeros(0, np.int64))
+"""All documents that have labels."""
+
+
+@dataclass
+class LabelCountSums(Sums):
+    """Documents of each label."""
+
+    counts: Array
+    """(L,) int64."""
+
+
+@dataclass(frozen=True)
+class LabelCounts(Pass[LabelCountSums]):
+    """Read 1: documents of each label, where documents are to be sampled."""
+
+    n_labels: int
+    name = "label counts"
+
+    def needs(self, size: Size) -> Needs:
+        return Needs(8 * self.n_labels, 8 * self.n_labels, cost=Cost(gathered=16 * size.y_nnz))
+
+    def zero(self) -> LabelCountSums:
+        return LabelCountSums(np.zeros(self.n_labels, np.int64))
+
+    def add(self, sums: LabelCountSums, block: Block) -> None:
+        sums.counts += np.bincount(block.Y.indices, minlength=self.n_labels)
 
 
 @dataclass
@@ -94,7 +124,7 @@ class RarestLabelSums(Sums):
 
 @dataclass(frozen=True)
 class RarestLabels(Pass[RarestLabelSums]):
-    """Read 1: how many words there are by how rare labels are, for the sampling."""
+    """Read 2: how many words there are by how rare labels are, for the sampling."""
 
     sampling: Sampling
     name = "rarest labels"
@@ -119,13 +149,21 @@ class GatherWords(Pass[Gathered]):
     sampling: Sampling
     most_words: int
     """Words that are expected at the most."""
+    whole: Size
+    """Of the corpus."""
     name = "gather words"
 
     def needs(self, size: Size) -> Needs:
-        kept = min(size.x_nnz, self.most_words)
-        share = kept / max(1, size.x_nnz)
-        nbytes = _WORD_BYTES * kept + round(share * (4 * size.y_nnz + 16 * size.n_docs))
-        return Needs(nbytes, nbytes, cost=Cost(gathered=_WORD_BYTES * kept))
+        words = self.share * size.x_nnz
+        return Needs(self._bytes(self.whole), self._bytes(size), cost=Cost(gathered=_WORD_BYTES * words))
+
+    @property
+    def share(self) -> float:
+        """Share of all words that are gathered, about."""
+        return min(1.0, self.most_words / max(1, self.whole.x_nnz))
+
+    def _bytes(self, size: Size) -> int:
+        return round(self.share * (_WORD_BYTES * size.x_nnz + 4 * size.y_nnz + 16 * size.n_docs))
 
     def zero(self) -> Gathered:
         return Gathered()
@@ -154,39 +192,52 @@ class TrainingWords(Gatherer):
         if layout.memory_limit is not None:
             most = min(most, layout.parts_bytes // (2 * _WORD_BYTES))
         self._shape = corpus.n_terms, corpus.n_labels
-        every = Sampling(corpus.stored_label_counts)
-        self.work = GatherWords(context.weighting, every, min(most, size.x_nnz))
-        self._n_all = size.x_nnz
-        self._is_sampled = most < size.x_nnz
+        self.work = GatherWords(context.weighting, EVERY, min(most, size.x_nnz), size)
+        self._counts: Array | None = None
         self.sums: Gathered | None = None
+        self._hollow: Array | None = None
+        """As large as the sums, once gathering them was pretended."""
         self.documents: Block | None = None
         """All of them, once they are joined."""
 
     def passes(self, read: int) -> Sequence[Pass[Any]]:
-        if read == 1 and self._is_sampled:
-            return [RarestLabels(self.work.sampling)]
-        return [self.work] if read == 3 else ()
+        if read == 3:
+            return [self.work]
+        if self.share == 1:
+            return ()
+        if read == 1:
+            return [LabelCounts(self._shape[1])]
+        return [RarestLabels(Sampling(self._counts))] if read == 2 and self._counts is not None else ()
 
     def take(self, read: int, sums: Sequence[Any]) -> None:
         (own,) = sums
-        if read == 3:
+        if isinstance(own, Gathered):
             self.sums = own
-        elif isinstance(own, RarestLabelSums):  # else it is pretended
-            every = self.work.sampling
-            sampling = Sampling.of(
-                every.label_counts, 2.0 ** (np.arange(_BINS) / _BINS_EACH), own.words, self.work.most_words
-            )
+        elif isinstance(own, LabelCountSums):
+            self._counts = own.counts
+        elif isinstance(own, RarestLabelSums):
+            assert self._counts is not None
+            edges = 2.0 ** (np.arange(_BINS) / _BINS_EACH)
+            sampling = Sampling.of(self._counts, edges, own.words, self.work.most_words)
             self.work = replace(self.work, sampling=sampling)
+        elif read == 1:  # pretended
+            self._counts = hollow(self._shape[1], dtype=np.int64)
+        elif read == 3:  # they stay in memory even where sums lie in files
+            self._hollow = hollow(self.work.needs(self.work.whole).sums, dtype=np.uint8)
 
     def give_back(self, held_out: Block) -> None:
         """Put the held-out documents after all others; none of them is left out."""
         assert self.sums is not None
         self.documents = None
-        every = replace(self.work, sampling=Sampling(self.work.sampling.label_counts))
+        every = replace(self.work, sampling=EVERY)
         every.add(self.sums, replace(held_out, first_row=np.iinfo(np.int64).max))
 
+    def let_go(self) -> None:
+        """Hold nothing any more."""
+        self.sums = self.documents = self._hollow = None
+
     def held(self) -> Sequence[Any]:
-        return [self.sums]
+        return [self.sums, self._hollow]
 
     def joined(self) -> Block:
         """All documents in one block, in the corpus' order."""
@@ -201,7 +252,7 @@ class TrainingWords(Gatherer):
     @property
     def share(self) -> float:
         """Share of all words that are gathered, about."""
-        return min(1.0, self.n_words / max(1, self._n_all))
+        return self.work.share
 
     @property
     def n_words(self) -> int:

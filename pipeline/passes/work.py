@@ -41,8 +41,8 @@ class Pass(ABC, Generic[S]):
         """Bytes and work for so many documents; shapes alone decide it."""
 
     def inputs(self) -> list[Array]:
-        """Every array that the pass was made with."""
-        return arrays_of(self)
+        """Every array that the pass was made with; and one of all its numbers."""
+        return [*arrays_of(self), np.array(_numbers_of(self), np.float64)]
 
     def adder(self, segment_number: int) -> Callable[[S, Block], None]:
         """`add`, as the segment of this number does it."""
@@ -95,6 +95,18 @@ def arrays_of(value: Any) -> list[Array]:
     elif is_dataclass(value) and not isinstance(value, type):
         parts = [getattr(value, part.name) for part in fields(value)]
     return [array for part in parts for array in arrays_of(part)]
+
+
+def _numbers_of(value: Any) -> list[float]:
+    """Every number in a dataclass of dataclasses, sequences and numbers, in order."""
+    if isinstance(value, int | float):
+        return [float(value)]
+    parts: Sequence[Any] = ()
+    if isinstance(value, tuple | list):
+        parts = value
+    elif is_dataclass(value) and not isinstance(value, type):
+        parts = [getattr(value, part.name) for part in fields(value)]
+    return [number for part in parts for number in _numbers_of(part)]
 
 
 def hollow(*shape: int, dtype: Any = np.float32) -> Array:

@@ -134,7 +134,7 @@ def test_fit__contrast_tells_twins_apart(model: MomentLabeler, documents: Any) -
     assert after > before + 0.1
     assert stats["look_alikes"] == contrast_learning.MOST_ALIKE
     assert stats["contrast_share"] == 1
-    assert not any("contrast" in note for note in stats["notes"])
+    assert not any(note.startswith("Contrast") for note in stats["notes"])
     assert 0 < stats["choice_seconds"] < stats["seconds"]["head"] + stats["seconds"]["contrast"]
     assert set(stats["part_bytes"]) == {part.name for part in model.predictor_.blend.parts}
 
@@ -467,7 +467,7 @@ def test_fit__learns_from_some_documents_where_all_would_take_too_long(
     monkeypatch.setattr(contrast_learning.ContrastLearning, "find", noted)
     stats = labeler().fit(corpus).fit_stats_
     assert stats["look_alikes"] == 10
-    (note,) = [note for note in stats["notes"] if "contrast" in note]
+    (note,) = [note for note in stats["notes"] if note.startswith("Contrast")]
     assert f"about {stats['contrast_share']:.0%} of all words" in note
     assert 0.2 < stats["contrast_share"] < 0.6
     (lists,) = found

@@ -77,7 +77,6 @@ def context_of(X: np.ndarray, Y: np.ndarray, is_alone: bool = False, **settings:
     """For parts of a corpus with these documents."""
     info = SimpleNamespace(blocks=[SimpleNamespace(n_docs=len(X), x_nnz=(X > 0).sum(), y_nnz=Y.sum())])
     corpus: Any = SimpleNamespace(n_docs=len(X), n_terms=X.shape[1], n_labels=Y.shape[1], info=info)
-    corpus.stored_label_counts = (Y > 0).sum(axis=0)
     moments: Any = PlantedTopics.random(X.shape[1], Y.shape[1])
     return Context(
         PartSettings(**settings),

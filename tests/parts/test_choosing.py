@@ -366,8 +366,10 @@ def test_likeliest__of_choices_that_are_as_good() -> None:
     level = rates[documents].astype(np.float32)
     contest = contest_of(lists, lists.hits + noise(lists, 0), level)
     start = {"0": 1.0, "1": 0.0}
-    found = contest.likeliest(start, "1", (0.0, 2.0, 500.0))
+    worst = {"0": -1.0, "1": 0.0}
+    found = contest.likeliest(start, "1", (0.0, 2.0, 500.0), worst)
     assert found == {"0": 1.0, "1": 2.0}
     assert start["1"] == 0
     worse = contest_of(lists, lists.hits + noise(lists, 0), -1.0 * lists.hits + level)
-    assert worse.likeliest(start, "1", (3.0,)) == start  # what is worse for certain is not asked
+    assert worse.likeliest(start, "1", (3.0,), worst) == start  # what is worse for certain is not asked
+    assert contest.likeliest(start, "1", (2.0,), start) == start  # nor what is not better than without it

@@ -479,7 +479,7 @@ def test_word_labels__are_a_memory_of_these_documents(look_alikes: LookAlikes) -
 def test_classifiers_pass__is_the_same_for_any_ranges() -> None:
     given, _, _ = problem()
     X = SparseRows(*given.words, 30)
-    work = Classifiers(X, given.indptr, given.docs, given.cost, SEED)
+    work = Classifiers(X, given.indptr, given.docs, given.cost, SEED, 10**6)
     W, biases = solved(given, STOPPING, (0, 9))
     for ends in ((0, 9), (0, 4, 4, 9), tuple(range(10))):
         ranges = Ranges(ends)
@@ -502,6 +502,26 @@ def pieces_of(*ranges: range) -> Pieces:
         numbers = np.array(some)
         sums.append(lists=np.column_stack([numbers, -numbers]).astype(np.int32), b=numbers.astype(np.float32))
     return sums
+
+
+def test_classifiers_pass__keeps_the_largest_weights_of_a_range() -> None:
+    given, _, _ = problem()
+    X = SparseRows(*given.words, 30)
+    found = [
+        Runner().run(
+            Classifiers(X, given.indptr, given.docs, given.cost, SEED, most), ranges, ranges.segments()
+        )
+        for ranges in [Ranges((0, 4, 9))]
+        for most in (10**6, 25)
+    ]
+    every, few = (sums.joined("weights") for sums in found)
+    lengths = [sums.joined("lengths") for sums in found]
+    assert lengths[1].sum() == len(few) <= 2 * 25 < len(every)
+    ends = np.cumsum([0, *lengths[0]])
+    for first, last in ((0, 4), (4, 9)):
+        own = abs(every[ends[first] : ends[last]])
+        np.testing.assert_allclose(np.sort(own)[-25:].sum(), abs(few[:25] if first == 0 else few[25:]).sum())
+    assert ((lengths[0] == 0) <= (lengths[1] == 0)).all()
 
 
 @given(ends=st.lists(st.integers(0, 9), max_size=6), where=st.integers(0, 7))

@@ -25,7 +25,9 @@ from threepass.parts.training_words import (
     stored_weights,
 )
 from threepass.parts.weighting import Weighting
+from threepass.passes.cost import Size
 from threepass.passes.stages import Layout
+from threepass.passes.work import array_bytes, hollow
 
 N, LENGTH = 2000, 8
 
@@ -136,7 +138,8 @@ def test_gather_words__do_not_depend_on_blocks(places: list[int], share: float) 
 def gather_words(X: np.ndarray, Y: np.ndarray, share: float) -> GatherWords:
     most = round(share * np.count_nonzero(X))
     sampling = sampling_of(X, Y, most)
-    return GatherWords(Weighting.of_counts((X > 0).sum(axis=0), len(X)), sampling, most)
+    weighting = Weighting.of_counts((X > 0).sum(axis=0), len(X))
+    return GatherWords(weighting, sampling, most, Size(len(X), np.count_nonzero(X), np.count_nonzero(Y)))
 
 
 # -- their weights ----------------------------------------------------------------------------------------
@@ -174,17 +177,34 @@ def limited(context: Context, most_words: int) -> Context:
 
 def gathered(X: np.ndarray, Y: np.ndarray, most_words: int, *rows: slice) -> TrainingWords:
     training = TrainingWords(limited(context_of(X, Y), most_words))
-    for read in (1, 3):
+    for read in (1, 2, 3):
         for work in training.passes(read):
             training.take(read, [summed(work, *(block_of(X[some], Y[some], some.start) for some in rows))])
     return training
 
 
-def test_training_words__are_gathered_in_the_third_read_and_counted_where_they_are_many() -> None:
+def test_training_words__are_gathered_in_the_third_read_and_labels_counted_where_they_are_many() -> None:
     X, Y = labelled_by_words(50)
-    for most, first in ((10**6, 0), (100, 1)):
-        training = TrainingWords(limited(context_of(X, Y), most))
-        assert [len(training.passes(read)) for read in range(1, 6)] == [first, 0, 1, 0, 0]
+    for most, before in ((10**6, 0), (100, 1)):
+        training = gathered(X, Y, most, slice(0, 50))
+        assert [len(training.passes(read)) for read in range(1, 6)] == [before, before, 1, 0, 0]
+
+
+@pytest.mark.parametrize("share", [1.0, 0.3])
+def test_training_words__as_planned(share: float) -> None:
+    """Walked without memory, they leave what the walk with memory does; also where sums lie in files."""
+    X, Y = labelled_by_words(400)
+    context = limited(context_of(X, Y), round(share * np.count_nonzero(X)))
+    plan, real = TrainingWords(context), gathered(X, Y, round(share * np.count_nonzero(X)), slice(0, 400))
+    for read in (1, 2, 3):
+        assert [work.name for work in plan.passes(read)] == [work.name for work in real.passes(read)]
+        for _ in plan.passes(read):
+            plan.take(read, [hollow(0, dtype=np.uint8)])
+    planned, done = array_bytes(plan.held()), real.joined().X.nbytes + real.joined().Y.nbytes
+    assert 0.8 * done < planned < 1.4 * done
+    for training in (plan, real):
+        training.let_go()
+        assert array_bytes(training.held()) == 0
 
 
 def test_rarest_labels__words_by_how_rare_labels_are() -> None:

@@ -24,8 +24,9 @@ from threepass.parts.cross import Cross, CrossMoment
 from threepass.parts.held_out import Gathered, SetAside, WithoutHeldOut
 from threepass.parts.refined import Responsibilities
 from threepass.parts.ridge import Basis, Features, WordDirections
-from threepass.parts.training_words import GatherWords, Sampling
+from threepass.parts.training_words import EVERY, GatherWords, LabelCounts, RarestLabels, Sampling
 from threepass.parts.weighting import Weighting
+from threepass.passes.cost import Size
 from threepass.passes.document_hashes import DocumentHashes
 from threepass.passes.executors import Threads
 from threepass.passes.runner import Runner
@@ -211,8 +212,13 @@ def every_pass(D: int, L: int, sizes: bool = False) -> dict[str, Tried]:
         "features": Tried(Features(weighting, basis, L), is_exact=False),
         "responsibilities": Tried(Responsibilities(drop, log_O, log_pi, L), is_exact=False),
         "refined": Tried(Responsibilities(view, log_O, log_pi, L, normal(L, K)), is_exact=False),
-        "gather words": Tried(GatherWords(weighting, Sampling(np.full(L, 9)), 10**6)),
-        "gather few words": Tried(GatherWords(weighting, Sampling(1 + 3 * np.arange(L), 3.0), 10**6)),
+        "gather words": Tried(GatherWords(weighting, EVERY, 10**6, Size(200, 2000, 400)), is_counted=False),
+        "gather few words": Tried(
+            GatherWords(weighting, Sampling(1 + 3 * np.arange(L), 3.0), 10**6, Size(200, 2000, 400)),
+            is_counted=False,
+        ),
+        "label counts": Tried(LabelCounts(L)),
+        "rarest labels": Tried(RarestLabels(Sampling(1 + 3 * np.arange(L)))),
         "set aside": Tried(SetAside(0.3), is_counted=False),
         "without held out": Tried(WithoutHeldOut(Pairs(view, D, sketch), 0.3)),
         "together": Tried(JointPass((Triples(drop, W), SetAside(0.5), cross)), is_exact=False),
