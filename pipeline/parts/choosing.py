@@ -240,7 +240,7 @@ class Contest:
         return map_tasks(of, choices, name="choose", n_threads=lists.n_threads)
 
 
-_FIRST = 2000
+_FIRST = 1000
 """Documents on which a candidate may be found out to be worse."""
 _OUT = 2.0
 """Standard errors by which it is worse then."""

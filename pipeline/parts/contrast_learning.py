@@ -38,6 +38,9 @@ MOST_WEIGHTS = 50_000_000
 _FEW_PRODUCTS = 20_000_000
 """Up to so many, several values of C are tried."""
 _RANGES = 64
+"""Ranges of documents or labels that tasks work on, at most."""
+_LEAST_WORDS, _LEAST_PAIRS = 30_000, 30_000
+"""Words of documents, or pairs of labels, in a range: some milliseconds of work."""
 _LITTLE = 0.02
 """A smaller share of the documents is not given back to the classifiers: nothing would be gained."""
 _FINAL = -1
@@ -124,7 +127,7 @@ class ContrastLearning(Gatherer):
         own[rows] = np.arange(len(rows), dtype=np.int32)
         postings = word_labels(known, self.context.n_threads)
         work = LookAlikes(block.X, own, known, known.index, postings, self.n_alike)
-        ranges = Ranges.of_work(np.diff(block.X.indptr) + 1, _RANGES)
+        ranges = _ranges(np.diff(block.X.indptr) + 1, _LEAST_WORDS)
         return runner.run(work, ranges, ranges.segments()).joined("lists")
 
     # -- classifiers, and choices ---------------------------------------------------------------------------
@@ -137,10 +140,9 @@ class ContrastLearning(Gatherer):
         lists = self.lists.get(group, self.lists[0])
         skip = np.zeros(len(lists), bool) if group == _FINAL else self.judged.groups == group
         indptr, docs = pairs_by_label(lists, (block.Y.indptr, block.Y.indices), skip, L)
-        most = max(1, self.most_weights // _RANGES)
+        ranges = _ranges(np.diff(indptr) + 1, _LEAST_PAIRS)
+        most = max(1, self.most_weights // len(ranges.segments()))
         work = Classifiers(block.X, indptr, docs, cost, self.context.settings.seed, most)
-        # a classifier is sorted even if it has no documents
-        ranges = Ranges.of_work(np.diff(indptr) + 1, _RANGES)
         found = runner.run(work, ranges, ranges.segments())
         starts = np.concatenate([[0], np.cumsum(found.joined("lengths"))])
         weights = half(found.joined("weights"))
@@ -198,6 +200,11 @@ class ContrastLearning(Gatherer):
             margins(own.csr(), (*W.csr(), biases), pairs, X.n_columns, found[some])
             all_solved.append((W, biases))
         return all_solved, found
+
+
+def _ranges(work: Array, least: int) -> Ranges:
+    """Ranges with about as much work each, and so much at least."""
+    return Ranges.of_work(work, max(1, min(_RANGES, int(work.sum()) // least)))
 
 
 @dataclass(frozen=True)

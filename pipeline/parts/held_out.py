@@ -23,7 +23,7 @@ HELD_OUT_SEED = 2**32 + 3
 """Not a seed that users split by: a split's training side is not to be cut along the same hash again."""
 
 _SHARE = 0.1
-_MOST = 6000
+_MOST = 5000
 _FEW = 4000
 _SCORES = 400_000_000
 """Held-out documents times labels: above `_FEW` documents no more of them than keep the choice short."""

@@ -403,6 +403,8 @@ def test_fit_to__goes_on_after_an_interruption(
 ) -> None:
     """In the midst of the documents, or of the labels."""
     monkeypatch.setattr(RunDirectory, "affordable", lambda self, nbytes: True)
+    for least in ("_LEAST_WORDS", "_LEAST_PAIRS"):
+        monkeypatch.setattr(contrast_learning, least, 500)
     stop = stop_at(stage, 0.6)
     with pytest.raises(Stop):
         labeler(n_jobs=1).fit_to(
