@@ -304,7 +304,7 @@ def test_fit__interrupted_and_run_again(tmp_path: Path) -> None:
 
 def test_fit__on_workers(tmp_path: Path) -> None:
     threepass("synth", "bibtex", tmp_path / "c.zarr", "--block-size", "100kB", "-q")
-    options = ["-k", "5", "--head-dim", "10", "--dashboard-address", "127.0.0.1:0"]
+    options = ["-k", "5", "--head", "blend", "--head-dim", "10", "--dashboard-address", "127.0.0.1:0"]
     fit = [*THREEPASS, "fit", str(tmp_path / "c.zarr"), str(tmp_path / "m.zarr"), *options]
     run = subprocess.run(
         [*fit, "--workers", "2", "--worker-memory", "1GB", "--performance-report", str(tmp_path / "p.html")],

@@ -354,11 +354,20 @@ def test_parser__any_file_any_cutting(
     check_parsers_agree(text, tmp_path_factory.mktemp("parser"), slab, part)
 
 
-@settings(max_examples=200)
+@settings(max_examples=80)
 @given(text=mutated_files(), slab=SIZES, part=SIZES)
 @example(text=b"1 13 5\n0 1:1\n\n\n", slab=1, part=1)
 @example(text=b"3 13 5\n0 1:1\n\n\n", slab=1, part=1)
 def test_parser__mutated_files(
+    tmp_path_factory: pytest.TempPathFactory, text: bytes, slab: int, part: int
+) -> None:
+    check_parsers_agree(text, tmp_path_factory.mktemp("parser"), slab, part)
+
+
+@pytest.mark.exhaustive
+@settings(max_examples=1000, deadline=None)
+@given(text=mutated_files(), slab=SIZES, part=SIZES)
+def test_parser__many_mutated_files(
     tmp_path_factory: pytest.TempPathFactory, text: bytes, slab: int, part: int
 ) -> None:
     check_parsers_agree(text, tmp_path_factory.mktemp("parser"), slab, part)
