@@ -254,12 +254,12 @@ print(json.dumps({"peak": peak, "projected": plan["peak_bytes"], "spill": plan["
 @pytest.mark.parametrize(
     "parameters",
     [
-        {"n_components": 60},
         {"n_components": 100, "memory_limit": "800MB"},
         {"n_components": 100, "memory_limit": "590MB", "head": "posterior"},
         *(
             pytest.param(parameters, marks=pytest.mark.exhaustive)
             for parameters in (
+                {"n_components": 60},
                 {"n_components": 100},
                 {"n_components": 100, "head": "posterior"},
                 {"n_components": 150, "head": "refined", "self_pairs": "drop"},
