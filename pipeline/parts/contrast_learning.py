@@ -1,4 +1,4 @@
-"""How contrast learns: look-alikes of each document, a classifier for each label, and choices."""
+"""Learning of contrast: look-alikes of each document, a classifier for each label, and choices."""
 
 from __future__ import annotations
 

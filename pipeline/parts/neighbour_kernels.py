@@ -11,7 +11,7 @@ from ..types import Array
 
 
 class Search(NamedTuple):
-    """How far documents are searched for."""
+    """Limits of a search for similar documents."""
 
     most_postings: int
     """Postings after which no further word of a document is looked up, its heaviest words coming first."""

@@ -165,7 +165,7 @@ def corpus_facts(model: Predictor) -> list[tuple[str, str]]:
 
 
 def size_facts(model: Predictor) -> list[tuple[str, str]]:
-    """What the model and each of its parts take in memory."""
+    """Bytes of the model and of each of its parts, in words."""
     rows = [("model", number(model.fit_stats.get("model_bytes")))]
     rows += [(clip(name), size) for name, size in numbers(model.fit_stats.get("part_bytes")).items()]
     return [(name, f"{size / 1e6:,.1f} MB") for name, size in rows if size is not None]
